@@ -244,7 +244,7 @@ class WorkerQueue(Generic[T]):
         turn: deque[bool] = deque()
         try:
             try:
-                # Again after releasing it: another thread may have put an item and left the excess to us.
+                # Again after releasing it: another thread may have put an item and left the excess to this one.
                 while self._is_too_much() and _move_first(self._turn, turn):
                     while self._is_too_much() and self._pop_into(dropped):
                         pass

@@ -209,7 +209,7 @@ class _ExportQueue:
         return closing
 
     def give_up(self, closing: _Step) -> None:
-        """Count what was not exported, and shut down even a hanging exporter."""
+        """Count the runs that were not exported, and shut down even a hanging exporter."""
         # First, or a flush on another thread would count the dropped runs as done.
         self._gave_up = not self.worker.flush(0.0)
         self._giving_up.ring()

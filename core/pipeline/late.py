@@ -151,7 +151,7 @@ class LateWindow:
         selection: Selection = "sampled",
         size_bytes: int | None = None,
     ) -> None:
-        """Add or replace a run; forget the oldest beyond the bounds.
+        """Add or replace a run; drop the oldest beyond the bounds.
 
         Args:
             run: The run.

@@ -205,7 +205,7 @@ class Pipeline:
         return Signs(max(self._answered_at, self._exporting.settled_at), self._exporting.n_held)
 
     def flush(self, deadline: float, patience: Patience | None = None) -> bool:
-        """Wait until everything put so far is exported, until `deadline` (monotonic).
+        """Wait until everything queued so far is exported, until `deadline` (monotonic).
 
         Args:
             deadline: When the wait ends.

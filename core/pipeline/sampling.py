@@ -10,8 +10,8 @@ would be all of them), and one salt for all purposes would judge only the first 
 request without a trace is hashed by its run id.
 
 A cascade judges in steps (words, a detector, the judge), a costlier one only where the cheaper one is
-undecided. `JudgingSteps` selects the steps of one request and their probability. Decided requests go on to
-the next step with a small probability all the same, so that every probability is above 0 and means weighted
+undecided. `JudgingSteps` selects the steps of one request and their probability. Decided requests also
+continue to the next step, with a small probability, so that every probability is above 0 and means weighted
 by the inverses are those of all requests (Horvitz, Thompson 1952; as two-phase sampling in Särndal, Swensson,
 Wretman, *Model Assisted Survey Sampling*, 1992, ch. 9).
 """
@@ -274,7 +274,7 @@ class JudgingSteps:
         return True
 
     def rate_of(self, score: str) -> tuple[float, bool] | None:
-        """Return the probability of a score, and whether it was drawn by chance; None: not asked for.
+        """Return the probability of a score, and whether it was drawn by chance; None: not selected.
 
         Conditional on its request being selected for judging.
         """

@@ -295,6 +295,6 @@ class MetricSet:
         )
 
     def in_order(self, scores: Mapping[str, Score]) -> dict[str, Score]:
-        """Return `scores` in the order of the metrics; those of no metric come last."""
+        """Return `scores` in the order of the metrics; scores of no metric are last."""
         ordered = {name: scores[name] for name in self._names if name in scores}
         return ordered if len(ordered) == len(scores) else {**ordered, **scores}

@@ -17,7 +17,7 @@ MOST_VALUES = 20
 MOST_REMEMBERED = 500
 """Values whose traffic is tracked."""
 LEAST_TRAFFIC = 20.0
-"""Least requests of about the last hour for a value to replace another one,"""
+"""Least number of requests in about the last hour for a value to replace another one,"""
 ADVANTAGE = 2.0
 """and the least ratio of its traffic to the other's: two similar values do not alternate."""
 FORGOTTEN = 0.5

@@ -116,10 +116,10 @@ class Series(Generic[M]):
     def _design_effect(self) -> float:
         """Return how much more neighbouring hours differ than with independent requests; at least 1.
 
-        Σ (R' - R)² / Σ (S' + S) over neighbouring hours, R being the sum of an hour's weighted residuals
-        and S that of their squares, and `PRIOR_PAIRS` pairs that say 1.  Requests of one session resemble each
-        other and come together, so an hour's sum varies more than its terms.  1 where conversations are
-        known: their sums say it better (`Moments.clustering`).
+        Σ (R' - R)² / Σ (S' + S) over neighbouring hours, R being the sum of an hour's weighted residuals and
+        S that of their squares, and `PRIOR_PAIRS` pairs with the value 1. Requests of one session resemble
+        each other and arrive together, so an hour's sum varies more than its terms. 1 if conversations are
+        known, as their sums are a better measure (`Moments.clustering`).
         """
         hours: dict[int, array[float]] = {hour: array("d", sums) for hour, sums in self.coarse}
         for slot, sums in self.fine:

@@ -164,9 +164,9 @@ class LabelledRequest(NamedTuple):
 def labelled_requests(labels: Iterable[Label]) -> list[LabelledRequest]:
     """Return the labels of one score by request.
 
-    Shares drawn from one source nest: a larger one goes on where the smaller one ended. So the probability of
-    all of them is the largest of any drawing. A request that was both drawn and picked counts as drawn, with
-    the labels of both.
+    Shares drawn from one source nest: a larger one continues where the smaller one ended. So the probability
+    of all of them is the largest of any drawing. A request that was both drawn and picked counts as drawn,
+    with the labels of both.
     """
     by_request: dict[tuple[str, str], list[Label]] = defaultdict(list)
     most: dict[str, float] = {}

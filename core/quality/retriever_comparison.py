@@ -5,11 +5,6 @@ Words prove little: on five data sets they named the wrong winner between famili
 interval, but with a margin of .02 they never called the better one *worse* (400 orders of requests). So
 without a judge the result is *worse* or *nothing seen*; *better* requires a judge, which reads the chunks of
 both lists in one call.
-
-What words can say is little: on five data sets they named the wrong winner between families of retrievers, and
-were sure of it, but with a margin of .02 they never called the better one *worse* (400 orders of requests).  So
-without a judge the word is *worse* or *nothing seen*; *better* takes a judge, which reads the chunks of both
-lists in one call.
 """
 
 from __future__ import annotations

@@ -31,7 +31,7 @@ __all__ = [
 ]
 
 LEAST_LABELS = 50
-"""Least labelled requests with a verdict for these rates to replace the defaults."""
+"""Least number of labelled requests with a verdict for these rates to replace the defaults."""
 GOOD_FROM = 0.75
 """Least label of a good request: grade 4 of 5."""
 _WORDS = ("good", "suspect", "bad")

@@ -1,4 +1,4 @@
-"""What a user passes to a `RagMeter`: groups of arguments, frozen dataclasses, and the checks of all arguments.
+"""Arguments of a `RagMeter`: groups of them as frozen dataclasses, and the checks of all of them.
 
 Each check returns the value or raises `ConfigurationError` with the allowed values. Groups are checked at
 construction and only hold values: the meter reads files and starts threads.
@@ -178,8 +178,8 @@ class Cascade:
     as when the detector failed, is undecided.
 
     Args:
-        least: Probability that a decided request goes on all the same, above 0.0. Smaller ones cost less and
-            widen the intervals: each such request stands for 1 / `least`.
+        least: Probability that a decided request continues to the next step nevertheless, above 0.0. Smaller
+            ones cost less and widen the intervals: each such request stands for 1 / `least`.
         words: Support from the first up to below the second is undecided.
         detector: The same for `span_support`: by default, answers that are unsupported by more than half, or
             have no unsupported span, are decided.
@@ -275,16 +275,16 @@ class Limits:
     Args:
         hold_s: Seconds that a request's spans wait for judged scores; later ones follow on a linked
             span. Without meaning for ``scoring="queue"``, where spans leave at once.
-        queue_size: Requests that may wait to be scored; beyond, the oldest is dropped and counted.
-        queue_bytes: Bytes of memory that their texts and metadata may take up, estimated.
+        queue_size: Most requests that wait to be scored; beyond that, the oldest is dropped and counted.
+        queue_bytes: Most bytes of memory for their texts and metadata, estimated.
         max_text_chars: Characters of one text beyond which the metrics that read it are ``skipped``
             (too long): nothing else bounds how long one call holds the interpreter lock.
         judge_concurrency: Requests judged at the same time.
         judge_deadline_s: Seconds after which unjudged metrics score ``timeout``.
-        shutdown_timeout_s: Seconds that the exit of the process, or the end of a ``with`` block, may be
-            held up. None: 10, and of the exit of a process only 1.5 in which neither judge nor
-            exporters get anything done.
-        late_window: Requests remembered for `RagMeter.attach_reference` and `RagMeter.feedback`; 0: none.
+        shutdown_timeout_s: Longest delay of the exit of the process, or of the end of a ``with`` block, in
+            seconds. None: 10, and at the exit of a process only 1.5 without progress of judge or exporters.
+        late_window: Most requests remembered for `RagMeter.attach_reference` and `RagMeter.feedback`; 0:
+            none.
         late_window_s: Seconds for which they are remembered.
 
     Raises:
@@ -326,7 +326,7 @@ class Alarms:
             drift of the judge.
         check_every_s: Seconds between two rounds, at least 60; the first begins with the first request.
         state: File for the learned baselines, so that a restart does not learn them again.
-        page: Address of the page of ``ragmeter serve``: what is posted links to the requests there.
+        page: Address of the page of ``ragmeter serve``, to which posted changes link.
 
     Raises:
         ConfigurationError: `check_every_s` is too small.
@@ -344,7 +344,7 @@ class Alarms:
 
 @dataclass(frozen=True)
 class Scoring:
-    """Where requests are scored, how they are redacted, and what counts as good.
+    """Where requests are scored, how they are redacted, and which of them count as good.
 
     Args:
         mode: ``"thread"`` scores on a thread of this process. ``"process"`` scores and judges in ragmeter's own
@@ -358,8 +358,9 @@ class Scoring:
             default and presets only.
         verdict: The rules, with thresholds, by which a request is ``good``, ``suspect`` or ``bad``;
             see ``docs/verdict.md``. None: the default ones.
-        labels: File of ``ragmeter label``: from 50 on, verdicts say which share of their word people call bad.
-        objectives: How good scores are to be and for which share of requests, e.g.
+        labels: File of ``ragmeter label``: from 50 on, verdicts include the share of their word that people
+            call bad.
+        objectives: Targets of scores, with the share of requests to reach them, e.g.
             ``"shop_qa:faithfulness>=0.8 for 95%"``; see `RagMeter.objective`.
 
     Raises:

@@ -19,7 +19,7 @@ LEAST_FOR_MEAN = 5
 LEAST_FOR_STUDENT = 30.0
 """With fewer effective values the interval is Wilson's."""
 LEAST_EACH_SIDE = 5.0
-"""Least effective values away from 0, and away from 1; with fewer, it is Wilson's, too."""
+"""Least number of effective values away from 0, and away from 1; with fewer, it is Wilson's, too."""
 PSEUDO_RESIDUAL = 0.5
 """Squared residuals of size 1 added to the observed ones: ten equal values do not prove zero variance."""
 

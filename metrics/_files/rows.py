@@ -1,12 +1,12 @@
 """Reads the rows of files: golden sets of references, and data sets to evaluate.
 
-JSON lines, CSV, JSON arrays and Parquet; all but the last may be compressed with gzip.  A few rows are in
-memory at a time, and are data: parsed, never evaluated.  A row that cannot be read becomes a `BadRow` with
-its line and reason, and the rest is read; what the columns mean, and whether a bad row is an error, is up
-to the caller: references raise, `ragmeter evaluate` reports and goes on.
+JSON lines, CSV, JSON arrays and Parquet; all but the last may be compressed with gzip. A few rows are in
+memory at a time, and are data: parsed, never evaluated. A row that cannot be read becomes a `BadRow` with its
+line and reason, and the rest is read; the meaning of the columns, and whether a bad row is an error, is up to
+the caller: references raise, `ragmeter evaluate` reports it and continues.
 
-CSV is decoded so that bytes that are not UTF-8 are found row by row.  Python's limit of 131,072 characters a
-field belongs to the whole process, so it is left alone here; the command line raises it.
+CSV is decoded so that bytes that are not UTF-8 are found row by row. Python's limit of 131,072 characters a
+field belongs to the whole process, so it is not changed here; the command line raises it.
 """
 
 from __future__ import annotations

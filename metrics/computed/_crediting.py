@@ -15,12 +15,12 @@ same hundreds of golden items reach it: the remaining chunks only get free items
 def credit(matching: Sequence[Sequence[int]]) -> list[int | None]:
     """Return the golden item credited to each chunk, or None.
 
-    Chunks are taken by rank; one that finds all its items taken moves the credits above it along
-    an augmenting path (Berge 1957; Kuhn 1955), where there is one.  No chunk loses its credit to
-    one below it, so the set of credited ranks is the one that is best at every cut: it has
-    the most hits among the first k, for every k, of all ways to credit (the greedy basis of a
-    transversal matroid; Edmonds and Fulkerson 1965).  Average precision, reciprocal rank, NDCG and
-    hit rate are therefore all at their greatest, and the same for every order of the golden items.
+    Chunks are taken by rank; if all items of one are already credited, it moves the credits above it along an
+    augmenting path (Berge 1957; Kuhn 1955), if there is one. No chunk loses its credit to one below it, so
+    the set of credited ranks is the one that is best at every cut: it has the most hits among the first k,
+    for every k, of all ways to credit (the greedy basis of a transversal matroid; Edmonds and Fulkerson
+    1965). Average precision, reciprocal rank, NDCG and hit rate are therefore all at their greatest, and the
+    same for every order of the golden items.
 
     Args:
         matching: For each chunk, best rank first, the indexes of the golden items it matches.

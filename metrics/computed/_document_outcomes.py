@@ -27,7 +27,7 @@ OUTPUT: Final = "output"
 UNKNOWN: Final = "unknown"
 
 MIN_EXTRACT: Final = 16
-"""Least characters of a text to be searched in another one: shorter ones occur anywhere."""
+"""Least number of characters of a text to be searched in another one: shorter ones occur anywhere."""
 
 _CUTS: Final = frozenset({"function", "tool", "synthesizer", "unknown"})
 """Kinds of stages that merely truncate a list to its first k; rerankers and filters are supposed to select."""

@@ -62,12 +62,12 @@ def average_precision_bounds(
     Args:
         relevances: 0, 1, or None for unknown, per rank.
         total_relevant: As in `average_precision`; fillings with more hits do not count.
-        shared: What is judged, per rank: unknowns of equal ones are one unknown (a repeated chunk is
-            useful at every rank or at none). None: each rank has its own. Exact for up to 10
-            repeated unknowns; of more, those with most repeats share, and the bounds are wide.
+        shared: The judged text, per rank: unknowns of equal texts are one unknown (a repeated chunk is useful
+            at every rank or at none). None: each rank has its own. Exact for up to 10 repeated unknowns; of
+            more, those with most repeats share, and the bounds are wide.
 
     Returns:
-        Both bounds, equal when nothing is unknown, or None where `average_precision` is None.
+        Both bounds, equal if nothing is unknown, or None if `average_precision` is None.
     """
     for rank, relevant in enumerate(relevances, start=1):
         if relevant not in (0, 1, None):
@@ -197,7 +197,7 @@ def ndcg_bounds(
         shared: As in `average_precision_bounds`.
 
     Returns:
-        Both bounds, equal when nothing is unknown, or None when nothing is ranked.
+        Both bounds, equal if nothing is unknown, or None if nothing is ranked.
     """
     if not relevances:
         return None

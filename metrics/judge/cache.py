@@ -1,9 +1,9 @@
 """Caches the judge's answers: in memory, and optionally in a SQLite file or a Redis.
 
-`Batching` reads it before it asks.  Values are JSON, never pickles; keys are digests, so the file holds no
-question, context or answer of a request, only the judge's output: verdicts, reasons, and the entities, claims,
-questions and short answers it took from the texts.  A failing cache only misses: it never fails a score, and
-never blocks the event loop, since a thread reads and writes the file.
+`Batching` reads it before it asks. Values are JSON, never pickles; keys are digests, so the file holds no
+question, context or answer of a request, only the judge's output: verdicts, reasons, and the entities,
+claims, questions and short answers extracted from the texts. A failing cache only misses: it never fails a
+score, and never blocks the event loop, since a thread reads and writes the file.
 """
 
 from __future__ import annotations

@@ -39,33 +39,32 @@ _LOCAL = (".local", ".localhost", ".internal", ".lan")
 class OpenAIJudge(CountingJudge):
     """A judge behind any OpenAI-compatible endpoint: OpenAI, Azure OpenAI, vLLM, Ollama, a gateway.
 
-    Replies are asked for as strict JSON (structured outputs); an endpoint that lacks them is asked
-    for JSON mode, then for plain text; other options step down likewise, each on its own (see
-    `learned`). Calls that may pass are retried with backoff and jitter, honouring ``Retry-After``;
-    a wrong key, an unknown model, an empty account and repeated failures stop the judge until a
-    probe succeeds; a text that the endpoint refuses to judge stops nothing. No redirect is
-    followed. Safe on several event loops and threads; a fork starts with fresh connections.
+    Replies are asked for as strict JSON (structured outputs); an endpoint that lacks them is asked for JSON
+    mode, then for plain text; other options are stepped down likewise, each separately (see `learned`).
+    Temporary failures are retried with backoff and jitter, honouring ``Retry-After``; a wrong key, an unknown
+    model, an empty account and repeated failures stop the judge until a probe succeeds; a text that the
+    endpoint refuses to judge stops nothing. No redirect is followed. Safe on several event loops and threads;
+    a fork starts with fresh connections.
 
     Args:
         model: The model's name; for Azure the deployment's.
         base_url: The endpoint, e.g. ``http://localhost:11434/v1``; None: ``OPENAI_BASE_URL``, else
             OpenAI's own. User and password before the host are sent as basic authentication, a
             query with every request; neither is shown, logged or pickled.
-        api_key: The key; None: ``OPENAI_API_KEY``. Endpoints with a `base_url` may do without.
-            Never shown, logged or pickled (a pickled judge takes it from the environment again).
+        api_key: The key; None: ``OPENAI_API_KEY``. Optional for endpoints with a `base_url`. Never shown,
+            logged or pickled (a pickled judge takes it from the environment again).
         api_version: Set for Azure's dated API; `base_url` is then the resource's address. Azure's
             ``/openai/v1/`` address needs none.
-        timeout_s: Seconds for one call, retries included; then the score's status is ``timeout``.
+        timeout_s: Seconds for one call, including retries; then the score's status is ``timeout``.
         max_retries: Attempts after the first.
-        concurrency: Calls on the wire at once, per event loop: what the endpoint sees at most.
-            Building prompts, reading replies, pauses between attempts and waiting for the budget
-            take none of these places.
+        concurrency: Most concurrent calls on the wire, per event loop. Building prompts, reading replies,
+            pauses between attempts and waiting for the budget do not count.
         budget: Limits on calls and tokens per minute; None: no limits.
         cache: True: remember answers in memory; False: not at all; a path: in that SQLite file
             too; or a `JudgeCache`, which judges may share.
         temperature: Sent with every call, unless None or the model refuses it.
-        max_output_tokens: Cap on the length of a reply; None: the endpoint's own. What a reply that
-            is cut off was to answer is asked in two halves.
+        max_output_tokens: Cap on the length of a reply; None: the endpoint's own. The items of a cut-off
+            reply are asked again in two halves.
         headers: Sent with every call, e.g. for a gateway.
         extra_body: Fields added to the body of every request, last: what an endpoint wants beyond
             the API, e.g. ``{"enable_thinking": False}``, or instead of what we send, which then

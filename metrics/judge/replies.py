@@ -1,8 +1,8 @@
 """Reads the judge's reply: only if it is strictly aligned with the questions.
 
-`Batching` calls it.  A verdict is taken only from its place in a JSON
-object, under the id it was asked for: prose is never searched for digits or words like
-yes, nothing is evaluated, and an integer other than 0 and 1 is not a verdict.
+`Batching` calls it. A verdict is read only from its place in a JSON object, under the requested id: prose is
+never searched for digits or words like yes, nothing is evaluated, and an integer other than 0 and 1 is not a
+verdict.
 
 A reply is one JSON value and nothing else; or thoughts, up to their last end mark, then words, then one object,
 fenced or not.  Anything after it (words, another object, whole, cut off or invalid, another fence, a tag, an

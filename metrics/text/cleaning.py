@@ -159,16 +159,14 @@ def _is_plain(text: str) -> bool:
 def clean(text: str) -> str:
     """Return the cleaned text.
 
-    - HTML entities are the characters that they stand for; tags are layout where the text has an element
-      that is opened and closed, or a ``<br>`` at the end of a phrase; comments are gone; between backticks
-      neither is one;
-    - invisible characters are gone: soft hyphens but a line's last, zero-width characters, marks
-      of direction, variation selectors, a byte-order mark, control characters;
-    - a link of Markdown is its words; the raised number of a note and spaces between all characters of
-      Chinese are gone;
-    - NFC; an accent that no letter takes, as Russian stress, is gone;
-    - Latin letters, digits and signs of full width or of mathematical fonts, ligatures and the digits of
-      all scripts are the plain ones; wide punctuation stays where the text has Han or kana.
+    - HTML entities become their characters; tags are layout if the text has an element that is opened and
+    closed, or a ``<br>`` at the end of a phrase; comments are gone; between backticks neither is one; -
+    invisible characters are gone: soft hyphens but a line's last, zero-width characters, marks of direction,
+    variation selectors, a byte-order mark, control characters; - a link of Markdown is its words; the raised
+    number of a note and spaces between all characters of Chinese are gone; - NFC; an accent that no letter
+    takes, as Russian stress, is gone; - Latin letters, digits and signs of full width or of mathematical
+    fonts, ligatures and the digits of all scripts are the plain ones; wide punctuation stays where the text
+    has Han or kana.
     """
     if "&" in text and ";" in text:
         text = _ENTITY.sub(_entity, text)

@@ -112,7 +112,7 @@ class RemoteBudget(JudgeBudget):
             self._send("settle", self._place, number, 0, 0, 0)
 
     async def until_room(self, estimated_tokens: int, estimated_output: int) -> None:
-        """Wait as long as the budget's last answer said."""
+        """Wait for the time in the budget's last answer."""
         del estimated_tokens, estimated_output
         await asyncio.sleep(self._wait)
 

@@ -69,7 +69,7 @@ class Channel:
 
         Raises:
             ChannelClosedError: The other end is gone.
-            TimeoutError: Nothing came for `LOOK_UP_S` seconds.
+            TimeoutError: No message arrived for `LOOK_UP_S` seconds.
         """
         self._read_until(HEADER)
         end = HEADER + int.from_bytes(self._received[:HEADER], "big")

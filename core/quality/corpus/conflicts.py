@@ -25,7 +25,7 @@ ALIKE = 0.5
 SAME = 0.85
 """Least similarity (Jaccard) of two sentences that make the same statement."""
 _PROBES = 4
-"""The rarest words of a sentence that others have, too: those with one of them, or all, are compared."""
+"""Number of rarest words of a sentence, shared with others, by which sentences are looked up for comparison."""
 _MOST_TOGETHER = 24
 """Number of chunks with one sentence from which it is a set phrase."""
 

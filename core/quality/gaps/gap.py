@@ -36,11 +36,11 @@ TOO_MANY = 0.4
 MOST_EXAMINED = 3_000
 """Most requests of each kind, bad and other, that a list examines."""
 _LEAST_MEMBERS = 5
-"""Least bad requests of a group for a diagnosis."""
+"""Least number of bad requests of a group for a diagnosis."""
 _ON_TOPIC = 0.60
 """Least relevance at which a refused request had the documents it needed, as `VerdictRules.on_topic_from`."""
 _LEAST_ANSWERED = 3
-"""Least answered requests of a topic whose median relevance, if lower, replaces that threshold."""
+"""Least number of answered requests of a topic whose median relevance, if lower, replaces that threshold."""
 _ENOUGH_REFUSED = 0.30
 """Least share of members for which the model is the cause."""
 _ENOUGH_SUITED = 0.25

@@ -25,7 +25,7 @@ MOST_GROUPS = 10
 LEVEL = 0.1
 """Highest probability that a list shows any group if bad requests are spread by chance; measured .04."""
 _LEAST = 4
-"""Least requests with a word for it to seed a group."""
+"""Least number of requests with a word for it to seed a group."""
 _COMMONEST = 0.15
 """Largest share of all requests with a word that still names a topic."""
 _NEAR = 0.18
