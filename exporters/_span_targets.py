@@ -82,7 +82,7 @@ class Placement:
         self._patience_s = PATIENCE_S
 
     def delivers(self) -> bool:
-        """Return whether the spans to attach scores to are written at all."""
+        """Return whether the spans to attach scores to are written anywhere."""
         return delivers(self._spans)
 
     def place(

@@ -40,14 +40,14 @@ LEAST_BLOCKS = 8
 LEAST_IN_BLOCK = 5
 """and of scores in each."""
 QUANTILE_95 = 1.6448536269514722
-"""Of the standard normal distribution: the mean moves by itself if it is more than chance;"""
+"""Quantile of the standard normal distribution: larger movements of the mean are more than chance;"""
 QUANTILE_99 = 2.3263478740408408
-"""and by how many standard deviations, which Student's factor for few days enlarges, the floor lies lower."""
+"""and the floor is lower by this many standard deviations, enlarged by Student's factor for few days."""
 SMALLEST_EFFECT = 1.15
 """A smaller design effect counts as 1: two weeks of data cannot distinguish the two."""
 ACROSS = 4 / 3
-"""Requests of a session lie on both sides of a half hour now and then: of one within ten minutes, neighbouring
-half hours show three quarters of what its requests have in common."""
+"""Correction for sessions across the end of a half hour: for sessions within ten minutes, neighbouring half
+hours show three quarters of what their requests have in common."""
 SMALLEST_VARIANCE = 1e-4
 """Scores that have always been equal may still differ."""
 
@@ -137,7 +137,7 @@ class Baseline:
     expected: tuple[float | None, ...]
     """The mean by hour of the week; None: no request was ever seen in that hour."""
     tolerance: float
-    """How far below that the mean moves by itself; see `learn`."""
+    """How far below that the mean moves without a change of quality; see `learn`."""
     error: float
     """Error of `expected`, at 99 %."""
     design_effect: float

@@ -157,7 +157,7 @@ class Providers:
             if left_s <= 0:
                 return False
             try:
-                # Rounded up, so that the SDK's time is never over before ours.
+                # Rounded up, so that the SDK's timeout never ends before this one.
                 done = _flush(flush, math.ceil(left_s * 1000)) is not False and done
             except Exception:
                 if time.monotonic() < deadline:

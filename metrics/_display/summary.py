@@ -116,7 +116,7 @@ class ScoreSummary:
 
 
 def standing(usual: ScoreSummary, value: float) -> Standing | None:
-    """Return the rank of `value` among the values of its score; None: usual, or unknown.
+    """Return whether `value` is among the worst or low ones of its score; None: usual, or unknown.
 
     Scores without a better direction have none.
     """

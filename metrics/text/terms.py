@@ -45,7 +45,7 @@ _HAN = re.compile(f"[{HAN}]")
 _PAIRS = re.compile(f"^[{HAN}]{{2}}$", re.MULTILINE)
 _SINGLE = re.compile(f"^[{HAN}]$", re.MULTILINE)
 _OTHERS = re.compile(f"^(?:[^{HAN}\n].*|[{HAN}])$", re.MULTILINE)
-"""Patterns for runs of Han characters and words, one a line: single characters, and words."""
+"""In text with one run of Han characters or one word per line: single characters, and words."""
 _ALTERED = ("i", "e", "y", "bl")
 _TIE = re.compile("[a-z]ie$")
 """The stem of "tying", too."""
