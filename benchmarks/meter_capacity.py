@@ -367,7 +367,7 @@ def overload_rows(settings: Settings) -> list[Row]:
 
 
 def down_rows(settings: Settings, rate: float) -> list[Row]:
-    """Ten times the capacity for a minute, and the judge takes every call and never answers."""
+    """Return the rows of ten times the capacity for a minute, with a judge that never answers a call."""
     from fake_judge import FakeJudge
 
     seconds = 2.0 if settings.quick else 62.0

@@ -1,4 +1,4 @@
-"""What a request costs where another process scores it: the application's part, and the worker's.
+"""Cost of a request that another process scores: the application's part, and the worker's.
 
 ``python benchmarks/publishing.py``. Processor time of the whole process for each request, flat out, beside
 ``scoring="thread"`` in the same run: publishing into memory (capture, message, compression), publishing into a
@@ -28,11 +28,11 @@ VARIANTS = {
 AT_MOST_US = 250.0
 """Microseconds of the application's core for a published request."""
 AT_LEAST = 500.0
-"""Requests a second that fill a worker's core."""
+"""Requests a second that occupy a worker's core."""
 
 
 class Kept:
-    """A sender that keeps messages."""
+    """A sender that stores messages."""
 
     def __init__(self) -> None:
         self.bodies: list[bytes] = []
@@ -46,7 +46,7 @@ class Kept:
 
 
 def prepare(variant: str, options: dict[str, Any]) -> Mapping[str, Callable[..., Any]]:
-    """Return what measures one round: microseconds of processor time a request."""
+    """Return the commands of a worker; each measures one round: microseconds of processor time a request."""
     from ragmeter import Limits, RagMeter
     from ragmeter.fleet.publisher import FleetPublisher
     from ragmeter.fleet.worker import BatchWorker
@@ -55,7 +55,7 @@ def prepare(variant: str, options: dict[str, Any]) -> Mapping[str, Callable[...,
     seeds = itertools.count()
 
     def samples(count: int) -> list[Any]:
-        # As most live traffic, without a reference.
+        # Without a reference, like most live traffic.
         made = (sample(5, 200, 3, next(seeds)) for _ in range(count))
         return [one.model_copy(update={"reference": None}) for one in made]
 

@@ -1,9 +1,9 @@
-"""What `ragmeter serve` takes over HTTP: spans a second and core, with and without a spool; memory under load.
+"""Throughput of `ragmeter serve` over HTTP: spans a second and core, with and without spool; memory under load.
 
 ``python benchmarks/receiving.py``. Export requests of 60 spans of 8 KB each, in protobuf, from a few senders
 in another process: until requests are found in them, and until these are scored by the cheapest metric. Texts
 are new in every one. The spool's commits wait for this machine's disk. Memory is that of the server's process
-under a minute of load, as much as it takes.
+under a minute of maximum load.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ from spans import SPANS_PER_REQUEST, body_of, request_spans
 NAME = "receiving"
 SIZE_KB = 8
 REQUESTS = 10
-"""In one export request."""
+"""Number of spans in one export request."""
 AIMED_RATE = 5_000
 SENDERS = 4
 READ, SCORED, KEPT = "read", "scored", "scored, with a spool"
 
 
 def prepare(variant: str, options: dict[str, Any]) -> Mapping[str, Any]:
-    """Commands of a worker that is a server."""
+    """Return the commands of a worker that is a server."""
     from ragmeter import RagMeter
     from ragmeter.serve import ServeOptions, Server
 
     folder = tempfile.TemporaryDirectory()
-    # Sampled out, a request was found in its spans, and that is all.
+    # Sampled out: a request was found in its spans, and no more is done.
     rate = 0.0 if variant == READ else 1.0
     meter = RagMeter(metrics=["retrieval_health"], exporters=[Nowhere()], sample_rate=rate)
     spool = Path(folder.name) if variant == KEPT else None
@@ -50,13 +50,13 @@ def prepare(variant: str, options: dict[str, Any]) -> Mapping[str, Any]:
         return counts.get("scored", 0) + counts.get("sampled_out", 0)
 
     def taken(requests: int) -> float:
-        """Return the seconds of CPU so far, once so many requests are through."""
+        """Return the seconds of CPU so far, once that number of requests has been processed."""
         while through() < requests:
             time.sleep(0.02)
         return time.process_time()
 
     def state() -> dict[str, float]:
-        """Return the memory, the requests that are through, and the senders turned away."""
+        """Return the memory, the number of processed requests, and of rejected senders."""
         stats = server.stats()
         return {
             "mb": resident_mb(),
@@ -80,12 +80,12 @@ def bodies(count: int) -> list[bytes]:
 
 
 def send(port: int, given: Sequence[bytes], until: float | None = None, first_id: int = 0) -> int:
-    """Send requests from a few senders, each again until it is taken; return how many were.
+    """Send requests from a few senders, each again until it is accepted; return the number of accepted ones.
 
     Args:
-        port: Where to.
+        port: The server's port.
         given: The requests.
-        until: Send them again and again, under new ids, until then (monotonic).
+        until: Time until which they are sent repeatedly, under new ids (monotonic).
         first_id: The first of these.
     """
     lock = threading.Lock()
@@ -131,13 +131,13 @@ def send(port: int, given: Sequence[bytes], until: float | None = None, first_id
 
 
 def renamed(body: bytes, number: int) -> bytes:
-    """Return the request with other ids of traces."""
+    """Return the request with other trace ids."""
     # `request_spans` counts its traces up from 1: the first bytes of their ids are 0.
     return body.replace(b"\x0a\x10" + bytes(8), b"\x0a\x10" + (number + 1).to_bytes(8, "big"))
 
 
 class Load:
-    """Sends to the servers, and asks them what it took."""
+    """Sends to the servers, and reads their measurements."""
 
     def __init__(self, workers: Mapping[str, Worker], count: int) -> None:
         self._ports = {name: worker.ask("port") for name, worker in workers.items()}
@@ -156,7 +156,7 @@ class Load:
         return spans / (after - before), spans / (time.perf_counter() - began)
 
     def hold(self, name: str, seconds: float, parts: int) -> list[dict[str, float]]:
-        """Return the server's state after each part of a time under full load."""
+        """Return the server's state after each part of a period under full load."""
         given = bodies(8)
         states = []
         for number in range(parts):
@@ -187,7 +187,7 @@ def benchmark(settings: Settings) -> list[Row]:
 
 
 def rate_rows(rates: Mapping[str, Sequence[tuple[float, float]]]) -> list[Row]:
-    """Return what a second of CPU and of the clock takes."""
+    """Return the rows of spans per second of CPU and of the clock."""
     cores = {name: [core for core, _ in found] for name, found in rates.items()}
     clocks = {
         name: f"{median(clock for _, clock in found):,.0f} spans/s by the clock"
@@ -228,7 +228,7 @@ def rate_rows(rates: Mapping[str, Sequence[tuple[float, float]]]) -> list[Row]:
 
 
 def memory_rows(states: Mapping[str, Sequence[Mapping[str, float]]], seconds: float) -> list[Row]:
-    """Return the memory at the end of the load, beside that after its first sixth."""
+    """Return the rows of memory at the end of the load, beside that after its first sixth."""
     return [
         Row(
             NAME,

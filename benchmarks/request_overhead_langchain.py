@@ -1,4 +1,4 @@
-"""CPU that an attached handler adds to a LangChain request, beside the tracers users attach today.
+"""CPU that an attached handler adds to a LangChain request, beside common tracers.
 
 ``python benchmarks/request_overhead_langchain.py``. A five-document LCEL chain and a LangGraph graph,
 by invoke, ainvoke and stream; with nothing attached, a handler that does nothing, ragmeter with
@@ -24,7 +24,7 @@ PEERS = {
 
 
 def attach(variant: str, provider: Any) -> tuple[list[Any], Any]:
-    """Attach `variant`; return the callbacks to pass with each request and how to drain it."""
+    """Attach `variant`; return the callbacks of each request and a function that drains it."""
     if variant == "ours":
         from ragmeter.adapters.langchain import RagMeterCallbackHandler
 
@@ -66,7 +66,7 @@ def nothing() -> Any:
         run_inline = True
 
         def on_chat_model_start(self, *args: Any, **kwargs: Any) -> None:
-            """Be there: without it LangChain raises, catches, and asks in another way."""
+            """Do nothing: without this method LangChain raises, catches, and calls another one."""
 
     return Nothing()
 

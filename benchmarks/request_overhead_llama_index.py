@@ -1,4 +1,4 @@
-"""CPU that an attached handler adds to a LlamaIndex request, beside the tracers users attach today.
+"""CPU that an attached handler adds to a LlamaIndex request, beside common tracers.
 
 ``python benchmarks/request_overhead_llama_index.py``. A five-node query engine by query, aquery and
 streaming query; with nothing attached, handlers that do nothing, ragmeter with all free metrics
@@ -26,18 +26,18 @@ WAYS = ["query", "aquery", "streaming query"]
 
 
 def attach_nothing() -> None:
-    """Attach a span handler that does nothing: what being called costs by itself."""
+    """Attach a span handler that does nothing, to measure the cost of the calls alone."""
     from llama_index.core.instrumentation import get_dispatcher
     from llama_index.core.instrumentation.span_handlers import NullSpanHandler
 
     class Nothing(NullSpanHandler):
-        """Is added beside the null handler that is always there."""
+        """A handler added beside the null handler that is always there."""
 
     get_dispatcher().add_span_handler(Nothing())
 
 
 def attach(variant: str, provider: Any, spans: SpanCount) -> Callable[[], Any]:
-    """Attach `variant`; return how to drain it."""
+    """Attach `variant`; return a function that drains it."""
     if variant == "ours":
         from ragmeter.adapters.llama_index import RagMeterHandler
 

@@ -1,8 +1,8 @@
 """The worker's half of the overhead benchmarks: CPU, memory, allocations and spans per request.
 
-The LangChain and the LlamaIndex benchmark hand in their requests and how to attach each variant;
-this measures. Spans go to a real tracer provider with a batch processor whose exporter throws
-them away, so that what is measured is the cost of making them, not of a network.
+The LangChain and the LlamaIndex benchmark pass in their requests and functions that attach each variant.
+Spans go to a real tracer provider with a batch processor whose exporter discards them, so that the cost of
+creating them is measured, not that of a network.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ _RECORDS = [{"text": text(200, n), "numbers": [n / 7 for n in range(80)]} for n 
 
 
 class OtherWork:
-    """What else goes on in a process that serves requests: some milliseconds, on another thread.
+    """Other work in a process that serves requests: some milliseconds, on another thread.
 
-    Done before each request whose CPU is taken, by every variant alike. A bare request that comes
-    right after another one finds its core, and the framework's code and data in the caches, and takes
-    1.2 to 1.4 ms; after anything else, be it this, scoring, or a pause on a machine that others use, 1.5
-    to 1.9 ms. Without it only variants with a background would be charged for that.
+    Done before each request whose CPU is taken, by every variant alike. A bare request directly after another
+    one finds its core, and the framework's code and data in the caches, and takes 1.2 to 1.4 ms; after
+    anything else (this work, scoring, or a pause on a shared machine) 1.5 to 1.9 ms. Without it this
+    difference would count only for variants with background work.
     """
 
     def __init__(self) -> None:
@@ -67,7 +67,7 @@ class SpanCount(SpanProcessor):
 
 
 class DiscardingExporter(SpanExporter):
-    """Throws every span away."""
+    """Discards every span."""
 
     def export(self, spans: Any) -> SpanExportResult:
         return SpanExportResult.SUCCESS
@@ -93,10 +93,10 @@ class Path:
     """Commands of a worker: ``batch`` for CPU, ``beside``, ``memory``, ``blocks``, ``spans``.
 
     Args:
-        requests: How to send one, by way of asking.
-        spans: Counts those that are begun.
+        requests: Functions that send one, by calling method.
+        spans: Counts started spans.
         drain: Waits for the background.
-        beside: The same requests with something else attached, or nothing, to this same process.
+        beside: The same requests with another handler attached, or none, to the same process.
     """
 
     def __init__(
@@ -119,7 +119,7 @@ class Path:
         self._other_work()
         drain()
         gc.collect()
-        gc.freeze()  # what the libraries made at import is not this benchmark's garbage
+        gc.freeze()  # objects that the libraries made at import are not this benchmark's garbage
         self.background = self._clock.settle()
 
     def commands(self) -> dict[str, Callable[..., Any]]:
@@ -132,18 +132,18 @@ class Path:
         }
 
     def batch(self, way: str, count: int) -> list[int]:
-        """Send `count` requests; return the nanoseconds of CPU on the request's path of each.
+        """Send `count` requests; return the nanoseconds of CPU on each request's path.
 
-        After each one the background is let finish, as it does at any load that leaves a core
-        some rest. What happens when it cannot is the question of ``live_latency.py``.
+        After each one the background finishes, as it does at any load that leaves a core some rest. The
+        behaviour without such rest is measured by ``live_latency.py``.
         """
         return [self._spent(self._requests[way], n) for n in range(count)]
 
     def beside(self, way: str, count: int) -> dict[str, list[int]]:
-        """Do as `batch`, with what is attached (``""``) and with what is compared, in turn.
+        """Run `batch` with the attached variant (``""``) and with those for comparison, in turn.
 
-        What scoring leaves behind in the process (caches, memory in other places) then slows down
-        all of them alike: what differs is what is done while the request runs.
+        The effects of scoring on the process (caches, memory in other places) then slow down all of them
+        alike: only the work during a request differs.
         """
         spent: dict[str, list[int]] = {name: [] for name in self._beside}
         names = list(self._beside)
@@ -163,7 +163,7 @@ class Path:
         return spent
 
     def memory(self, way: str, count: int) -> list[int]:
-        """Return, for each of `count` requests, the bytes by which memory peaked meanwhile."""
+        """Return, for each of `count` requests, the peak increase of memory in bytes."""
         request = self._requests[way]
         peaks = []
         tracemalloc.start()
@@ -179,9 +179,9 @@ class Path:
         return peaks
 
     def blocks(self, way: str, count: int) -> list[int]:
-        """Return, for each of `count` requests, how many more blocks of memory are in use at its end.
+        """Return, for each of `count` requests, the increase of memory blocks in use at its end.
 
-        The garbage collector is off meanwhile: what a request leaves in cycles counts.
+        The garbage collector is off meanwhile: garbage in cycles counts.
         """
         request = self._requests[way]
         left = []
@@ -197,7 +197,7 @@ class Path:
         return left
 
     def spans(self, way: str, count: int) -> float:
-        """Return how many spans the request's own threads began, per request."""
+        """Return the number of spans that the request's own threads started, per request."""
         background = {t.ident for t in threading.enumerate() if t.name in self.background}
         self._drain()
         self._spans.by_thread.clear()
@@ -218,7 +218,7 @@ def compare(
     count: int,
     targets: set[str],
 ) -> list[Row]:
-    """Measure all `workers` and return the rows; `targets`: peers one tenth is asked beside."""
+    """Measure all `workers` and return the rows; `targets`: peers with whose cost a tenth is compared."""
     rows: list[Row] = []
     peers = [name for name in workers if name not in ("none", "no-op", "ours")]
     for way in ways:
@@ -235,7 +235,7 @@ def compare(
         for peer in peers or [None]:
             theirs = None if peer is None else median(cost.added(peer))
             aimed = peer in targets
-            # Less than nothing is added only where the machine's noise exceeds the difference.
+            # A negative value occurs only where the machine's noise exceeds the difference.
             ratio = ours / theirs if theirs is not None and min(ours, theirs) > 0 else None
             apart = spread(cost.added("ours"))
             apart += "" if peer is None else f"; peer {spread(cost.added(peer))}"
@@ -275,13 +275,13 @@ def compare(
 
 
 def over_bare(answers: Mapping[str, list[list[int]]], unit: int) -> dict[str, float]:
-    """Return what each variant's median has more than the bare request's."""
+    """Return each variant's median less the bare request's."""
     bare = median(answers["none"][0])
     return {name: (median(taken[0]) - bare) / unit for name, taken in answers.items()}
 
 
 class Cost:
-    """What each variant adds to a request, from batches taken in turn."""
+    """Costs that each variant adds to a request, from batches taken in turn."""
 
     def __init__(self, batches: Mapping[str, list[list[int]]]) -> None:
         self._batches = batches
@@ -289,19 +289,19 @@ class Cost:
         """Microseconds of CPU of a request with nothing attached."""
 
     def added(self, variant: str) -> list[float]:
-        """Microseconds added to the median, one number per round: neighbours in time compared."""
+        """Return the microseconds added to the median, one number per round: neighbours in time compared."""
         pairs = zip(self._batches[variant], self._batches["none"], strict=True)
         return [(median(batch) - median(none)) / 1000 for batch, none in pairs]
 
     def tail(self, variant: str) -> float:
-        """Microseconds added to the 99th percentile of all requests."""
+        """Return the microseconds added to the 99th percentile of all requests."""
         with_it = [spent for batch in self._batches[variant] for spent in batch]
         without = [spent for batch in self._batches["none"] for spent in batch]
         return (quantile(with_it, 0.99) - quantile(without, 0.99)) / 1000
 
 
 def during(worker: Any, way: str, rounds: int, count: int) -> dict[str, list[float]]:
-    """Return what `worker` adds above what else it can attach in its own process, round by round."""
+    """Return the cost of `worker` above that of its other attachable variants in one process, by round."""
     taken = [worker.ask("beside", way=way, count=count) for _ in range(rounds)]
     return {
         f"while it runs, above {name}": [

@@ -1,9 +1,9 @@
-"""What is kept of a run: RESULTS.md, with versions, machine, date, commit and load, and the plot.
+"""The record of a run, RESULTS.md, with versions, machine, date, commit and load, and the plot.
 
-``run.py`` calls this when a run is not a quick one. Each part says under what conditions it was taken,
-because parts can be repeated by themselves. A part that was not repeated stays as it was written: the
-table itself is what is kept of it, because raw rows are on one machine only. What stays short and why is
-written by hand in ``shortfalls.md`` and copied. Nothing here measures.
+``run.py`` calls this when a run is not a quick one. Each part states its conditions, because parts can be
+repeated separately. A part that was not repeated stays as it was written: only the table itself is stored,
+because raw rows are on one machine only. The shortfalls and their reasons are written by hand in
+``shortfalls.md`` and copied. Nothing here measures.
 """
 
 from __future__ import annotations
@@ -66,19 +66,19 @@ TARGET = HEAD.index("target")
 NONE = "–"
 MET = {True: "yes", False: "**no**", None: NONE}
 HOST = ("- machine: ", "- Python ")
-"""How the lines begin that say machine and versions."""
+"""Beginnings of the lines with machine and versions."""
 DATE = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d")
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """What one benchmark gave, and when."""
+    """The result of one benchmark, and its date."""
 
     name: str
     rows: list[Row]
     conditions: dict[str, str]
     problem: str | None
-    """Why there are no rows; None: there are."""
+    """The reason for the absence of rows, or None."""
     written: tuple[str, ...] = ()
     """The lines below the title as an earlier run wrote them, in place of `rows` and `conditions`."""
 
@@ -93,7 +93,7 @@ class Part:
 
     @property
     def date(self) -> str:
-        """When it was taken; "" where that is not known. Later ones are greater."""
+        """Its date; "" if unknown. Later ones are greater."""
         said = self.conditions.get("date") or " ".join(self.written[:1])
         found = DATE.search(said)
         return found[0] if found else ""
@@ -107,7 +107,7 @@ def git(*arguments: str) -> str:
 
 
 def load() -> str:
-    """Return the load average over a minute, where the system tells it."""
+    """Return the load average over a minute, if the system reports it."""
     try:
         return f"{os.getloadavg()[0]:.1f}"
     except OSError:
@@ -115,7 +115,7 @@ def load() -> str:
 
 
 def conditions() -> dict[str, str]:
-    """Return date, commit and load as of now."""
+    """Return the current date, commit and load."""
     changed = git("status", "--porcelain", "--untracked-files=no")
     return {
         "date": f"{dt.datetime.now(dt.timezone.utc):%Y-%m-%d %H:%M} UTC",
@@ -125,7 +125,7 @@ def conditions() -> dict[str, str]:
 
 
 def machine() -> str:
-    """Return the machine in words, as far as the system tells."""
+    """Return a description of the machine, as far as the system reports it."""
     told = [f"{os.cpu_count()} cores"]
     try:
         bytes_ = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
@@ -143,9 +143,10 @@ def machine() -> str:
 
 
 def peers(peers_dir: Path, earlier: str = "") -> list[str]:
-    """Say which peers were there in which version, and which were not and why.
+    """Return the present peers with their versions, and the absent ones with the reason, as text.
 
-    Of an environment that is not on this machine stands what RESULTS.md said `earlier`: its rows are of then.
+    For an environment that is not on this machine, the text is RESULTS.md's `earlier` one, to which its rows
+    belong.
     """
     plan = tomllib.loads((HERE / "peers.toml").read_text())
     out = []
@@ -169,7 +170,7 @@ def peers(peers_dir: Path, earlier: str = "") -> list[str]:
 
 
 def cells(row: Row) -> list[str]:
-    """Return what the columns of `HEAD` say of a row."""
+    """Return the cells of a row under the columns of `HEAD`."""
     ours = f"{number(row.ours)} {row.unit}".strip()
     peer = NONE if row.peer is None else f"{number(row.peer)} ({row.peer_name})"
     found = [row.what, ours, peer, number(row.ratio), row.target or NONE, MET[row.met],
@@ -178,7 +179,7 @@ def cells(row: Row) -> list[str]:
 
 
 def table(rows: list[list[str]], columns: int) -> list[str]:
-    """Write cells as Markdown, under the first so many columns of `HEAD`."""
+    """Return cells as Markdown, under the first columns of `HEAD`."""
     lines = [HEAD[:columns], ["---"] * columns, *rows]
     return ["| " + " | ".join(line) + " |" for line in lines]
 
@@ -188,7 +189,7 @@ def _is_row(line: str) -> bool:
 
 
 def written(text: str) -> dict[str, Part]:
-    """Return the parts that RESULTS.md has, as they stand there, by name."""
+    """Return the parts of RESULTS.md, unchanged, by name."""
     found: dict[str, Part] = {}
     for section in text.split("\n## ")[1:]:
         below = section.split("\n")[1:]
@@ -200,14 +201,14 @@ def written(text: str) -> dict[str, Part]:
 
 
 def together(parts: list[Part], earlier: str, now: list[str]) -> list[Part]:
-    """Return `parts`, and of the earlier RESULTS.md those that are not among them or were taken later.
+    """Return `parts`, and those of the earlier RESULTS.md that are not among them or are newer.
 
-    An earlier part says which machine and versions it is of, where these are no longer the ones at the top.
+    An earlier part states its machine and versions if these are no longer the ones at the top.
 
     Args:
-        parts: Of this run, and of raw rows that are still there.
-        earlier: The text of RESULTS.md, "" where there is none.
-        now: The lines at its top that say machine and versions, as of this run.
+        parts: Those of this run, and of raw rows that still exist.
+        earlier: The text of RESULTS.md, "" if there is none.
+        now: The lines at its top with machine and versions, as of this run.
     """
     took = {part.name: part for part in parts}
     out = list(parts)
@@ -228,7 +229,7 @@ def together(parts: list[Part], earlier: str, now: list[str]) -> list[Part]:
 
 
 def host() -> list[str]:
-    """Return the lines that say machine and versions."""
+    """Return the lines with machine and versions."""
     installed = importlib.metadata.distributions()
     found = {canonical(dist.metadata["Name"]): dist.version for dist in installed}
     ours = ", ".join(f"{name} {found[name]}" for name in SHOWN if name in found)
@@ -236,7 +237,7 @@ def host() -> list[str]:
 
 
 def report(parts: list[Part], peers_dir: Path, *, plot: bool, earlier: str = "") -> str:
-    """Return RESULTS.md; `plot`: there is one to point to; `earlier`: what it said before."""
+    """Return the text of RESULTS.md; `plot`: whether there is one to link; `earlier`: its previous text."""
     now = host()
     parts = together(parts, earlier, now)
     took = {part.name: part for part in parts}

@@ -1,7 +1,7 @@
-"""Twelve ways in which LangChain and LangGraph applications retrieve, each with what is right to tell of it.
+"""Twelve ways in which LangChain and LangGraph applications retrieve, each with the correct report.
 
-`rivals.py` runs them with one tool attached. The model answers by rule, from the prompt that it was sent:
-what it names is what it saw.
+`rivals.py` runs them with one tool attached. The model answers by rule, from its prompt: it names exactly the
+documents that it saw.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Finds(BaseRetriever):
 
 
 class Model(BaseChatModel):
-    """Says what it saw; plays a script first, where it has one."""
+    """Names the documents that it saw; plays a script first, if it has one."""
 
     script: list[Any] = []  # noqa: RUF012 -- a pydantic field, copied for each model
 

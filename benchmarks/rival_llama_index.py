@@ -1,7 +1,7 @@
-"""Eight ways in which LlamaIndex applications retrieve, each with what is right to tell of it.
+"""Eight ways in which LlamaIndex applications retrieve, each with the correct report.
 
-`rivals.py` runs them with one tool attached; LlamaIndex takes no callbacks for one request, so the runs ignore
-theirs. The model answers by rule, from the prompt that it was sent: what it names is what it saw.
+`rivals.py` runs them with one tool attached; LlamaIndex has no callbacks per request, so the runs ignore
+theirs. The model answers by rule, from its prompt: it names exactly the documents that it saw.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from rival_requests import Run, one, seen, text
 
 
 class Model(FunctionCallingLLM):
-    """Says what it saw; calls the tools of its script first, where it has one."""
+    """Names the documents that it saw; calls the tools of its script first, if it has one."""
 
     script: list[Any] = []  # noqa: RUF012 -- a pydantic field, copied for each model
 
@@ -42,7 +42,7 @@ class Model(FunctionCallingLLM):
 
     def _next(self, messages: Sequence[ChatMessage]) -> ChatResponse:
         calls = self.script.pop(0) if self.script else []
-        # A chat holds earlier turns, whose answers name documents, too: what counts is retrieved.
+        # A chat contains earlier turns, whose answers name documents, too: only retrieved ones count.
         told = "\n".join(
             str(item.content) for item in messages if item.role != MessageRole.ASSISTANT
         )
@@ -125,7 +125,7 @@ class Finds(BaseRetriever):
 
 
 class Reverses(BaseNodePostprocessor):
-    """Reranks in place, in the very list that it was given, as many do."""
+    """Reranks in place, in the same list that it received, as many do."""
 
     def _postprocess_nodes(
         self, nodes: list[NodeWithScore], query_bundle: QueryBundle | None = None

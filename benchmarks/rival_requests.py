@@ -1,7 +1,7 @@
-"""What a run of `rivals.py` is: a function that sends requests, and what is right to tell of them.
+"""The runs of `rivals.py`: functions that send requests, with the correct report of these.
 
-The runs stand in `rival_langchain.py` and `rival_llama_index.py`. A run must not know what is attached
-beyond the callbacks that it is given.
+The runs are defined in `rival_langchain.py` and `rival_llama_index.py`. A run must not depend on what is
+attached, except for the callbacks that it receives.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """One request as it happened: what a tool has to say of it."""
+    """One request as it happened: the correct report of a tool."""
 
     question: str
     contexts: tuple[str, ...]
@@ -24,16 +24,16 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """A run, and what is right to report."""
+    """A run, with the correct report."""
 
     send: Callable[[list[Any]], None]
-    """Sends the requests, with these callbacks where the framework takes them."""
+    """Sends the requests, with these callbacks if the framework accepts them."""
     asked: tuple[Asked, ...] = ()
-    """Empty: nothing is to be reported as a request that retrieved and was answered."""
+    """Empty: nothing must be reported as a request that retrieved and was answered."""
 
 
 def seen(prompt: str) -> str:
-    """Return the answer to a prompt: which documents stand in it, in its order."""
+    """Return the answer to a prompt: the documents in it, in its order."""
     return "saw " + ",".join(re.findall(r"doc-[\w-]+", prompt))
 
 

@@ -1,8 +1,8 @@
-"""What each rival is attached by, and what it says of the requests it saw, in one form for all.
+"""Attachment of each rival, and its reports on requests, in one form for all.
 
-`rivals.py` calls this in the rival's own environment. Everything is read in the tool's favour: whatever
-text stands in a trace's outermost retrieval, parsed or not, counts as retrieved, and whatever stands in
-the root's input and output as question and answer. Nothing here judges what is right.
+`rivals.py` calls this in the rival's own environment. Everything is read in the tool's favour: any text in a
+trace's outermost retrieval, parsed or not, counts as retrieved, and any text in the root's input and output
+as question and answer. Nothing here judges correctness.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ from typing import Any
 from rival_requests import Asked
 
 DOCUMENT = re.compile(r"doc-\w+ says what is known of \w+\.")
-"""The documents of the runs, wherever and however they stand in a span."""
+"""The documents of the runs, at any place and in any form of a span."""
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What a tool says of one request."""
+    """A tool's report of one request."""
 
     asked: str
-    """Everything that stands where its question belongs."""
+    """All text in the question's place."""
     contexts: tuple[str, ...]
     answered: str
     clean: bool
-    """It is told as a request that ended well."""
+    """Whether it is reported as a request that ended well."""
 
     def is_about(self, right: Asked) -> bool:
         """Return whether question and answer are right."""
@@ -39,7 +39,7 @@ class Report:
         return right.question in self.asked and bool(whole)
 
     def tells(self, right: Asked) -> bool:
-        """Return whether this is what happened: question, contexts in order, answer."""
+        """Return whether the report is correct: question, contexts in order, answer."""
         return self.contexts == right.contexts and self.is_about(right)
 
 
@@ -63,20 +63,20 @@ class Tool:
     """A tool that is attached to this process."""
 
     callbacks: list[Any]
-    """What is passed with each request."""
+    """The callbacks of each request."""
     take: Callable[[], list[Report]]
-    """What was said since the last call."""
+    """Returns the reports since the last call."""
     drain: Callable[[], Any] = lambda: None
     """Waits for the tool's background."""
     around: Callable[[], AbstractContextManager[Any]] = nullcontext
-    """What the application has round each run for this tool's sake."""
+    """The context that the application opens around each run for this tool."""
 
 
 def requests_of(spans: Iterable[Span], *, whole: bool = False) -> list[Report]:
     """Return one report for each root that has a retrieval in its tree.
 
     Args:
-        spans: What the tool wrote, in any order.
+        spans: The tool's spans, in any order.
         whole: Look for question and answer in every span of the tree, not in the root alone.
     """
     spans = sorted(spans, key=lambda span: span.started)
@@ -100,7 +100,7 @@ def requests_of(spans: Iterable[Span], *, whole: bool = False) -> list[Report]:
         reranked = [span for span in retrievals if span.kind == "rerank"]
         contexts: list[str] = []
         for span in reranked[-1:] or retrievals:
-            # An output may hold a text twice, as content and as what was embedded.
+            # An output may contain a text twice, as content and as embedded text.
             contexts += dict.fromkeys(DOCUMENT.findall(span.output))
         tree = [root]
         if whole:
@@ -160,7 +160,7 @@ def _text(value: Any) -> str:
 def _opentelemetry(
     convert: Callable[[Any], Span], *, whole: bool = False
 ) -> tuple[Any, Callable[[], list[Report]]]:
-    """Return a provider that keeps its spans, and how to read them."""
+    """Return a provider that stores its spans, and a function that reads them."""
     from opentelemetry.sdk.trace import TracerProvider
     from opentelemetry.sdk.trace.export import SimpleSpanProcessor
     from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
@@ -200,7 +200,7 @@ def _openinference() -> Tool:
             str(told.get("openinference.span.kind")), ""
         )
         start = "reranker.output_documents." if kind == "rerank" else "retrieval.documents."
-        # Numbered, so as they were set; the attributes' own order is that of the list.
+        # Numbered in the order in which they were set; the attributes' own order is that of the list.
         documents = [
             str(value)
             for key, value in told.items()
@@ -225,7 +225,7 @@ def _openlit() -> Tool:
         everything = {**told, **{event.name: dict(event.attributes or {}) for event in span.events}}
         given = {key: one for key, one in everything.items() if not _is_output(key)}
         said = {key: one for key, one in everything.items() if _is_output(key)}
-        # Where a retrieval keeps its documents differs by framework: all of it is looked at.
+        # The place of a retrieval's documents differs by framework: all of it is read.
         return _of_opentelemetry(span, kind, _text(given), _text(everything if kind else said))
 
     def _is_output(key: str) -> bool:
@@ -233,7 +233,7 @@ def _openlit() -> Tool:
 
     provider, take = _opentelemetry(convert, whole=True)
     start_openlit(provider)
-    # It has no span for a request: without one of the application's own, retrieval and model call
+    # It has no span for a request: without one of the application's, retrieval and model call
     # are two traces, and nothing would ever be right.
     tracer = provider.get_tracer("application")
     return Tool([], take, around=lambda: tracer.start_as_current_span("request"))
@@ -257,7 +257,7 @@ def _deepeval() -> Tool:
     from deepeval.tracing import trace_manager
     from deepeval.tracing.types import RetrieverSpan
 
-    # Without an account it keeps nothing of a finished trace: what it would send is read instead.
+    # Without an account it stores no finished trace: the data to send is read instead.
     finished: list[Any] = []
     trace_manager.post_trace = finished.append
     instrument_llama_index(instrument.get_dispatcher())

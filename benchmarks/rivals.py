@@ -1,15 +1,15 @@
-"""What others capture of twenty ways to retrieve, and what they add to a request, beside ragmeter.
+"""Captured requests of twenty ways to retrieve, and added cost per request: other tools beside ragmeter.
 
 ``python benchmarks/rivals.py``. Each rival runs in its own environment (`peers.toml`), where ragmeter runs
-beside it on the same framework versions: the requests of `rival_langchain.py` and `rival_llama_index.py` for capture, and for CPU the
-chain of `langchain_app.py` and the query engine of `llama_index_app.py` with nothing attached, with ragmeter and with the rival, in turn. A run counts
-as captured when question, contexts in the order the model saw them, and answer are all right and nothing
-else is told as a request; three of the twenty ask that nothing be told as answered, which a tool that tells
-nothing gets right.
+beside it on the same framework versions: the requests of `rival_langchain.py` and `rival_llama_index.py` for
+capture, and for CPU the chain of `langchain_app.py` and the query engine of `llama_index_app.py` with nothing
+attached, with ragmeter and with the rival, in turn. A run counts as captured if question, contexts in the
+order the model saw them, and answer are all right and nothing else is reported as a request; three of the
+twenty require that nothing is reported as answered, which a tool without any report gets right.
 
-Asked are tools that attach to an application in a line, install with pip and need no server. ragmeter alone is
-held to all twenty (`tests/benchmarks/test_rivals.py`). The CPU of a rival with a store of its own (MLflow: SQLite)
-holds that store's work where it is done on the request's path.
+Included are tools that attach to an application in a line, install with pip and need no server. Only ragmeter
+must capture all twenty (`tests/benchmarks/test_rivals.py`). The CPU of a rival with its own store (MLflow:
+SQLite) includes that store's work if it is done on the request's path.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ from request_path import Cost, Path, SpanCount, tracer_provider
 RIVALS = ("openinference", "openlit", "deepeval", "mlflow")
 """Each has the environment and the peer ``rival-<name>`` in `peers.toml`."""
 WAYS = {"LangChain": "LCEL invoke", "LlamaIndex": "query"}
-"""Of each framework the request whose CPU is taken: the plainest one."""
+"""For each framework the request whose CPU is measured: the plainest one."""
 
 
 class Capture:
-    """The worker's half: one tool, and how many runs of a framework it tells rightly."""
+    """The worker's half: one tool, and the number of a framework's runs that it reports correctly."""
 
     def __init__(self, variant: str) -> None:
         from rival_tools import attach
@@ -53,7 +53,7 @@ class Capture:
         return {"capture": self.capture}
 
     def capture(self, framework: str, only: list[str] | None = None) -> dict[str, str]:
-        """Return for each run an empty text, or in short what was wrong."""
+        """Return for each run an empty text, or in short the error."""
         module = {"LangChain": "rival_langchain", "LlamaIndex": "rival_llama_index"}[framework]
         runs = importlib.import_module(module).runs()
         return {
@@ -84,7 +84,7 @@ class Capture:
 
 
 def prepare(variant: str, options: dict[str, Any]) -> Any:
-    """Be a worker: for capture, or with ``cpu``, a framework, for what its request costs."""
+    """Run as a worker: for capture, or with ``cpu``, a framework, for the cost of its request."""
     framework = options.get("cpu")
     if not framework:
         return Capture(variant).commands()
@@ -104,7 +104,7 @@ def prepare(variant: str, options: dict[str, Any]) -> Any:
 
 
 def _attach_for_cpu(variant: str, framework: str, spans: SpanCount) -> tuple[list[Any], Any]:
-    """Attach `variant` as its users do, with spans thrown away where it lets one say where to."""
+    """Attach `variant` as its users do, with spans discarded if it has a setting for their destination."""
     provider = tracer_provider(spans)
     if variant in ("none", "no-op", "ours", "openinference"):
         if framework == "LlamaIndex":
@@ -128,7 +128,7 @@ def _attach_for_cpu(variant: str, framework: str, spans: SpanCount) -> tuple[lis
 
 
 def _told(verdicts: dict[str, str]) -> str:
-    """Say which runs were not captured, and why."""
+    """Return the runs that were not captured, with the reasons, as text."""
     return "; ".join(f"{name}: {why}" for name, why in verdicts.items() if why)
 
 

@@ -1,8 +1,8 @@
-"""Run every benchmark, print one table, and keep it in RESULTS.md.
+"""Run every benchmark, print one table, and store it in RESULTS.md.
 
-``make bench``, or ``python benchmarks/run.py``. Each benchmark is a script of its own and runs as one;
-what fails or hangs is named and the others go on. With ``--quick`` nothing is kept. `results.py`
-writes what is kept.
+``make bench``, or ``python benchmarks/run.py``. Each benchmark is a separate script and runs as one; one that
+fails or hangs is named and the others continue. With ``--quick`` nothing is stored. `results.py` writes the
+results.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ HERE = Path(__file__).resolve().parent
 
 
 def run_one(name: str, options: list[str], timeout_s: float) -> Part:
-    """Run one benchmark; return its rows, under what conditions, or what went wrong."""
+    """Run one benchmark; return its rows and conditions, or the problem."""
     print(f"{name} …", file=sys.stderr, flush=True)
     taken = conditions()
     problem: str | None = None
@@ -47,7 +47,7 @@ def run_one(name: str, options: list[str], timeout_s: float) -> Part:
 
 
 def kept(name: str, folder: Path) -> Part | None:
-    """Return what an earlier run of the same day's work left of a benchmark, if anything."""
+    """Return the part that an earlier run stored of a benchmark, or None."""
     file = folder / f"{name}.json"
     if not file.exists():
         return None
@@ -56,7 +56,7 @@ def kept(name: str, folder: Path) -> Part | None:
 
 
 def keep(part: Part, folder: Path) -> None:
-    """Leave the rows of `part`, so that other parts can be repeated without it."""
+    """Store the rows of `part`, so that other parts can be repeated without it."""
     folder.mkdir(exist_ok=True)
     found = {"conditions": part.conditions, "rows": [asdict(row) for row in part.rows]}
     (folder / f"{part.name}.json").write_text(json.dumps(found, ensure_ascii=False, indent=0))

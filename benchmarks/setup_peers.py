@@ -1,10 +1,9 @@
-"""Make the environments of the peers that ragmeter is measured beside.
+"""Create the environments of the peers that ragmeter is compared with.
 
-Run by hand or by ``make bench-setup``, before the benchmarks: ``python benchmarks/setup_peers.py``.
-Reads ``peers.toml``, makes one virtual environment ``.venv-bench-<env>`` for each table of
-``[envs]``, and writes into each what was installed and which peers import. A peer that does not
-install is named and left out; the others are still measured. It must not touch the environment
-it runs in.
+Run by hand or by ``make bench-setup``, before the benchmarks: ``python benchmarks/setup_peers.py``. Reads
+``peers.toml``, creates one virtual environment ``.venv-bench-<env>`` for each table of ``[envs]``, and writes
+into each the installed packages and the importable peers. A peer that does not install is named and left out;
+the others are still measured. It must not change the environment it runs in.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ def run(command: list[str], **options: object) -> subprocess.CompletedProcess[st
 
 
 def install(python: Path, requirements: list[str]) -> str | None:
-    """Install `requirements`; return pip's last error line, or None when all went well."""
+    """Install `requirements`; return pip's last error line, or None on success."""
     if not requirements:
         return None
     done = run([str(python), "-m", "pip", "install", "-q", *requirements])
@@ -44,7 +43,7 @@ def ragmeter_requirements() -> list[str]:
 
 
 def _requirements(entry: dict) -> list[str]:
-    """Return what a peer's table asks for: one requirement, or a list of them."""
+    """Return the requirements in a peer's table: one requirement, or a list of them."""
     asked = entry["requirement"]
     return [asked] if isinstance(asked, str) else list(asked)
 
@@ -55,7 +54,7 @@ def versions(python: Path) -> dict[str, str]:
 
 
 def make_env(name: str, table: dict, peers: dict[str, dict], into: Path) -> dict[str, str]:
-    """Make one environment; return, for each of its peers, ``ok`` or why it is not usable."""
+    """Create one environment; return, for each of its peers, ``ok`` or the reason why it is not usable."""
     home = env_dir(name, into)
     if not env_python(name, into).exists():
         venv.create(home, with_pip=True)
@@ -67,7 +66,7 @@ def make_env(name: str, table: dict, peers: dict[str, dict], into: Path) -> dict
     wanted = [one for requirements in asked.values() for one in requirements]
     failures: dict[str, str] = {}
     if install(python, [*base, *wanted]) is not None:
-        # Together they do not go: one by one, so that the one in the way is named.
+        # They do not install together: one by one, to name the conflicting one.
         install(python, base)
         for peer, requirements in asked.items():
             problem = install(python, [*base, *requirements])

@@ -1,9 +1,9 @@
-"""Is the interval of a shadow retriever ever wrong, however often one looks, and do words name a wrong winner?
+"""Coverage of a shadow retriever's interval under repeated looks, and wrong winners named in words.
 
-Streams of paired differences are drawn from four worlds whose mean is known, and every interval is looked at 60
-times; a stream counts as wrong if one of these looks misses the mean.  With labelled data (see
+Streams of paired differences are drawn from four worlds whose mean is known, and every interval is read
+60 times; a stream counts as wrong if one of these looks misses the mean. With labelled data (see
 `labelled_data.py`) XQuAD's paragraphs are found by BM25 and by worse or better lists, in shuffled orders of
-requests, and the word of the comparison is set beside the truth.
+requests, and the comparison's word is compared with the truth.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ Numbers = NDArray[np.float64]
 WORLDS = ("uniform, sd .3", "85 % no difference, else ± .6", "3 % lose .65", "true +.05")
 LENGTH, LOOKS = 3_000, 60
 FOUND = 3
-"""Chunks of a list."""
+"""Number of chunks in a list."""
 FAULTS = {"one hit in ten replaced": 0.1, "three hits in ten replaced": 0.3}
 
 
 def draw(world: str, streams: int, chance: np.random.Generator) -> tuple[float, Numbers]:
-    """Return the mean of a world, and the differences of so many streams."""
+    """Return the mean of a world, and the differences of `streams` streams."""
     size = (streams, LENGTH)
     if world == WORLDS[0]:
         half = 0.3 * 3**0.5
@@ -50,7 +50,7 @@ def draw(world: str, streams: int, chance: np.random.Generator) -> tuple[float, 
 
 
 def stream_rows(streams: int) -> list[Row]:
-    """Return how many streams hold the truth at every look."""
+    """Return the rows of streams whose interval contains the truth at every look."""
     rows = []
     places = [(look + 1) * LENGTH // LOOKS for look in range(LOOKS)]
     for seed, world in enumerate(WORLDS):
@@ -81,7 +81,7 @@ def stream_rows(streams: int) -> list[Row]:
 def read_lists(
     folder: Path, language: str, most: int
 ) -> tuple[list[tuple[str, list[str]]], list[str]]:
-    """Return XQuAD's questions with what BM25 finds, and all paragraphs."""
+    """Return XQuAD's questions with BM25's results, and all paragraphs."""
     articles = read_json(folder, "xquad", f"xquad.{language}.json.gz")["data"]
     paragraphs = [one for article in articles for one in article["paragraphs"]]
     texts = [one["context"] for one in paragraphs]
@@ -100,7 +100,7 @@ def replaced(found: Sequence[str], texts: Sequence[str], share: float, seed: str
 def word_after(
     asked: Sequence[tuple[str, list[str], list[str]]], chance: random.Random
 ) -> tuple[str, int]:
-    """Return what is said of the second lists in an order of the requests, and after how many."""
+    """Return the word on the second lists in an order of the requests, and after how many requests."""
     compared = RetrieverComparison("other")
     for n, (question, mine, theirs) in enumerate(chance.sample(list(asked), len(asked)), 1):
         sample = RagSample(question=question, contexts=mine)
@@ -111,7 +111,7 @@ def word_after(
 
 
 def order_rows(folder: Path, orders: int, most: int) -> list[Row]:
-    """Return what words say of lists that are worse, better, or the same in another order."""
+    """Return the rows of words on lists that are worse, better, or the same in another order."""
     said: dict[str, Counter[str]] = {"worse": Counter(), "better": Counter(), "reversed": Counter()}
     needed: list[int] = []
     for language in LANGUAGES:

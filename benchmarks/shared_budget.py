@@ -1,9 +1,9 @@
-"""What does a judge's budget cost that many processes share: how long does a call ask, how much does Redis work?
+"""Cost of a judge's budget that many processes share: latency of a call's check, load of Redis.
 
 ``python benchmarks/shared_budget.py``. A private Redis on a free port of 127.0.0.1; calls are taken and
-settled through the event loop, as a judge does, one after the other and sixteen at once, turn by turn
-with a budget of the process's own; then by several processes at once. Without ``redis-server`` only the
-process's own budget is measured.
+settled through the event loop, as a judge does, one after the other and sixteen at once, alternating with a
+budget of the process; then by several processes at once. Without ``redis-server`` only the process's own
+budget is measured.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from measure import Row, Settings, median, quantile, run, spread
 
 NAME = "shared_budget"
 AT_ONCE = 16
-"""Calls under way in a process, as many as a judge has by default."""
+"""Concurrent calls in a process, as many as a judge has by default."""
 LIMITS: dict[str, Any] = {
     "calls_per_minute": 10**8,
     "tokens_per_minute": 10**12,
@@ -31,12 +31,12 @@ LIMITS: dict[str, Any] = {
     "input_price": 0.15,
     "output_price": 0.6,
 }
-"""None is ever reached: what is measured is the asking."""
+"""Limits that are never reached: only the check is measured."""
 
 
 @contextmanager
 def redis_server() -> Iterator[str | None]:
-    """Run a Redis of our own; yield its URL, or None where there is none."""
+    """Run a private Redis; yield its URL, or None without one."""
     program = shutil.which("redis-server")
     if program is None:
         yield None
@@ -71,7 +71,7 @@ def redis_server() -> Iterator[str | None]:
 
 
 async def calls(budget: Any, count: int, at_once: int) -> list[float]:
-    """Take and settle `count` calls; return how many milliseconds each waited for its room."""
+    """Take and settle `count` calls; return the milliseconds that each waited for permission."""
     waited: list[float] = []
 
     async def some(number: int) -> None:
@@ -95,7 +95,7 @@ def in_a_process(url: str, count: int, said: Any) -> None:
 
 
 def cpu_and_commands(url: str) -> tuple[float, int]:
-    """Return the seconds of processor that the server took, and how often a script ran."""
+    """Return the server's seconds of processor time, and the number of script runs."""
     import redis
 
     with redis.Redis.from_url(url) as client:

@@ -1,9 +1,9 @@
-"""What reading other people's spans costs: received ones a second, and the processor in a process.
+"""Cost of reading other instrumentations' spans: received ones a second, and the processor in a process.
 
 ``python benchmarks/spans.py``. Export requests with spans of 1, 8 and 64 KB, in protobuf and in JSON:
-received, put together, read, and built into requests, without the metrics; memory of a trace that is
-not complete; how cost grows with spans. And what `RagMeterSpanProcessor` adds to a request that
-OpenInference traces, on all threads, beside what OpenInference itself adds.
+received, assembled, read, and built into requests, without the metrics; memory of a trace that is not
+complete; growth of cost with spans. And the cost that `RagMeterSpanProcessor` adds to a request that
+OpenInference traces, on all threads, beside the cost of OpenInference itself.
 """
 
 from __future__ import annotations
@@ -38,16 +38,16 @@ SIZES_KB = (1, 8, 64)
 AIMED_KB, AIMED_RATE = 8, 5_000
 SPANS_PER_REQUEST = 6
 LETTERS_PER_WORD = 5.9
-"""Of `texts.text`, spaces included: to make texts of a given length."""
+"""Characters per word of `texts.text`, spaces included: to make texts of a given length."""
 FRAMEWORKS = {"langchain": "openinference-langchain", "llama-index": "openinference-llama-index"}
 """The environment, and its peer in ``peers.toml``."""
 _ids = itertools.count(1)
 
 
 def request_spans(size_kb: float, steps: int = SPANS_PER_REQUEST - 3) -> list[dict[str, Any]]:
-    """Return the spans of one request, in the order in which they end, as OTLP writes them in JSON.
+    """Return the spans of one request, in the order in which they end, in OTLP's JSON form.
 
-    Each carries about `size_kb` of texts: five documents, which every step is handed again, as LangChain's are.
+    Each carries about `size_kb` of texts: five documents, which every step receives again, like LangChain's.
 
     Args:
         size_kb: Kilobytes a span.
@@ -56,7 +56,7 @@ def request_spans(size_kb: float, steps: int = SPANS_PER_REQUEST - 3) -> list[di
     seed = next(_ids)
     trace, first = f"{seed:032x}", seed * 100_000
     words = max(3, int(size_kb * 1024 / 5 / LETTERS_PER_WORD))
-    # A retriever's texts stand on its span twice; its span is of the same size nevertheless.
+    # A retriever's texts are on its span twice; its span is of the same size nevertheless.
     documents = [text(max(2, words // 2), seed * 10 + n) for n in range(5)]
     context = " ".join([*documents, *documents])
     question = f"What was built in the {seed}th year, and by which council?"
@@ -148,7 +148,7 @@ def body_of(spans: list[dict[str, Any]], form: str) -> bytes:
 
 
 class Builds:
-    """Takes requests as a meter does, builds each one, and scores none."""
+    """Accepts requests like a meter, builds each one, and scores none."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -177,7 +177,7 @@ def received() -> dict[str, Any]:
         assembler = TraceAssembler(reporter.report)
         read = read_json if form == "JSON" else read_protobuf
         gc.collect()
-        gc.freeze()  # what the bodies were made of is not what is measured
+        gc.freeze()  # the objects that the bodies were made of are not measured
         before = time.thread_time_ns()
         for body in bodies:
             assembler.add(read(body).spans)
@@ -197,13 +197,13 @@ def received() -> dict[str, Any]:
         }
 
     def cost(spans: int) -> float:
-        """Return nanoseconds of CPU of one trace with so many small spans, which is one request."""
+        """Return nanoseconds of CPU of one trace with that number of small spans, which is one request."""
         made = request_spans(1, spans - 3)
         parts = [made[start : start + 100] for start in range(0, len(made), 100)]
         return spent([body_of(part, "protobuf") for part in parts], "protobuf", 1)
 
     def weigh(size_kb: int, traces: int) -> dict[str, float]:
-        """Return bytes that a trace holds which is not complete, ours and what they were sent as."""
+        """Return the bytes of an incomplete trace: in memory, and as sent."""
         bodies = [body_of(request_spans(size_kb)[:-1], "protobuf") for _ in range(traces)]
         assembler = TraceAssembler(lambda _: None)
         gc.collect()
@@ -225,7 +225,7 @@ def received() -> dict[str, Any]:
 
 
 def application(framework: str, provider: Any) -> Callable[[str], Any]:
-    """Return how to ask the application, which OpenInference traces to `provider`; None: nobody does."""
+    """Return a function that calls the application, which OpenInference traces to `provider`, if any."""
     loop = asyncio.new_event_loop()
     if framework == "langchain":
         if provider is not None:
@@ -282,7 +282,7 @@ def traced(framework: str, variant: str) -> dict[str, Any]:
         return {"path": path / count / 1000, "all": rest / count / 1000}
 
     def spans() -> float:
-        """Return how many spans a request has."""
+        """Return the number of spans of a request."""
         counted.by_thread.clear()
         ask("How many?")
         return sum(counted.by_thread.values())
@@ -344,7 +344,7 @@ def received_rows(settings: Settings) -> list[Row]:
 
 
 def added_rows(settings: Settings, framework: str, peer: str) -> list[Row]:
-    """Return what the processor adds beside OpenInference; none where that is not installed."""
+    """Return the rows of the processor's cost beside OpenInference; none if that is not installed."""
     python = settings.python_of(framework, peer)
     if python is None:
         return []

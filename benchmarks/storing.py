@@ -1,9 +1,9 @@
-"""What `ragmeter serve` keeps of ragmeter's own telemetry, and how long its page takes when much is stored.
+"""Storing of ragmeter's own telemetry by `ragmeter serve`, and response times of its page with much data.
 
-``python benchmarks/storing.py``. Export requests of a scored request each and of hundreds, with their texts, as
-ragmeter sends them over OTLP: spans and events of 9 scores, three chunks. 200 is answered after the commit. The
-peer is the least that could be called a store, in the same run and on the same disk: the same bodies over the
-same HTTP, parsed, put into one table of SQLite as they are, and committed. Then the page, with many requests
+``python benchmarks/storing.py``. Export requests of a scored request each and of hundreds, with their texts,
+as ragmeter sends them over OTLP: spans and events of 9 scores, three chunks. The server responds 200 after
+the commit. The peer is a minimal store, in the same run and on the same disk: the same bodies over the same
+HTTP, parsed, inserted unchanged into one table of SQLite, and committed. Then the page, with many requests
 stored over a day: each view first in a server that was just started, and again.
 
 With ``RAGMETER_BENCH_POSTGRESQL=postgresql://…``, the address of an empty database, the same over HTTP into that.
@@ -38,7 +38,7 @@ SENDERS = 4
 PER_EXPORT = 64
 AGAIN = 5
 PAGES_ON = 40
-"""Pages of the list, 50 requests each, that are gone through before one is timed."""
+"""Pages of the list, 50 requests each, that are read before one is timed."""
 HTTP, GRPC, BARE = "over HTTP", "over gRPC", "bare"
 POSTGRESQL = "over HTTP, in PostgreSQL"
 SCORING, HOUR, OPENS_S = "scoring", 1_500, 1.0
@@ -62,7 +62,7 @@ TEXT = "The tide is high twice a day, because the Earth turns under the Moon's p
 
 
 def prepare(variant: str, options: dict[str, Any]) -> Mapping[str, Any]:
-    """Commands of a worker that is a server, or that looks at one."""
+    """Return the commands of a worker that is a server, or that measures one."""
     if variant == BARE:
         return bare_server()
     began = time.perf_counter()
@@ -82,7 +82,7 @@ def prepare(variant: str, options: dict[str, Any]) -> Mapping[str, Any]:
         return [server.http_port, server.grpc_port]
 
     def state() -> dict[str, float]:
-        """Return memory, seconds of CPU, stored requests, and senders that were told to come again."""
+        """Return memory, seconds of CPU, stored requests, and senders that were asked to retry."""
         return {
             "mb": resident_mb(),
             "cpu": time.process_time(),
@@ -99,7 +99,7 @@ def prepare(variant: str, options: dict[str, Any]) -> Mapping[str, Any]:
 
 
 def bare_server() -> Mapping[str, Any]:
-    """Commands of the least that could be called a store."""
+    """Return the commands of a minimal store."""
     import socket
     import sqlite3
 
@@ -166,7 +166,7 @@ def scored_runs() -> list[Any]:
 
 
 def bodies_of(runs: Sequence[Any]) -> dict[str, bytes]:
-    """Return them as ragmeter's exporter tells them: spans, and events of their scores."""
+    """Return their form in ragmeter's exporter: spans, and events of their scores."""
     from opentelemetry.exporter.otlp.proto.common._log_encoder import encode_logs
     from opentelemetry.exporter.otlp.proto.common.trace_encoder import encode_spans
     from opentelemetry.sdk._logs import LoggerProvider
@@ -194,10 +194,10 @@ def bodies_of(runs: Sequence[Any]) -> dict[str, bytes]:
 
 
 class Exports:
-    """Endless export requests, each with ids of its own.
+    """Endless export requests, each with different ids.
 
     Args:
-        runs: What they are made of.
+        runs: The scored requests that they contain.
     """
 
     def __init__(self, runs: Sequence[Any]) -> None:
@@ -230,7 +230,7 @@ class Exports:
 
 
 def sent(ports: Sequence[int], way: str, exports: Sequence[Mapping[str, bytes]]) -> float:
-    """Send exports from a few senders, each until it is taken; return the seconds it took."""
+    """Send exports from a few senders, each until it is accepted; return the seconds it took."""
     began = time.perf_counter()
     with ThreadPoolExecutor(SENDERS) as senders:
         send = sent_by_grpc if way == GRPC else sent_by_http
@@ -289,7 +289,7 @@ class Filled:
 
 
 def filled(folder: Path, runs: Sequence[Any], requests: int) -> Filled:
-    """Return a store of so many requests, spread over the last day."""
+    """Return a store of `requests` requests, spread over the last day."""
     from opentelemetry.trace import SpanContext, TraceFlags
 
     from ragmeter.serve.store import Store, StoreOptions
@@ -325,7 +325,7 @@ def filled(folder: Path, runs: Sequence[Any], requests: int) -> Filled:
 
 
 def body_of(port: int, address: str) -> str:
-    """Return what an address answers."""
+    """Return the response of an address."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=300)
     connection.request("GET", address)
     answer = connection.getresponse()
@@ -337,7 +337,7 @@ def body_of(port: int, address: str) -> str:
 
 
 def looked(port: int, address: str) -> float:
-    """Return the milliseconds until an answer is there whole."""
+    """Return the milliseconds until a whole response has arrived."""
     began = time.perf_counter()
     body_of(port, address)
     return (time.perf_counter() - began) * 1000
@@ -345,7 +345,7 @@ def looked(port: int, address: str) -> float:
 
 @dataclass
 class Looks:
-    """How long a view took, in milliseconds of the clock and of the server's processor."""
+    """Durations of a view, in milliseconds of the clock and of the server's processor."""
 
     first: list[float] = field(default_factory=list)
     again: list[float] = field(default_factory=list)
@@ -354,7 +354,7 @@ class Looks:
 
 
 def last_page_of(port: int) -> str:
-    """Return the address of a late page of the list of a day, where a reader comes who goes on and on."""
+    """Return the address of a late page of a day's list, as reached by a reader who continues."""
     address = "/requests?range=24h&sort=newest"
     for _ in range(PAGES_ON):
         following = re.search(r'href="(/requests\?[^"]*before=[^"]*)"', body_of(port, address))
@@ -365,9 +365,9 @@ def last_page_of(port: int) -> str:
 
 
 def views_of(store: Filled, rounds: int) -> tuple[dict[str, Looks], float, float]:
-    """Return how long each view takes, first in a server of its own, and again; and the server's MB.
+    """Return the duration of each view, first in a server of its own, and again; and the server's MB.
 
-    These are after every view, and the most after one view.
+    The MB are those after every view, and the maximum after one view.
     """
     found = {name: Looks() for name in VIEWS}
     most = 0.0
@@ -401,7 +401,7 @@ def views_of(store: Filled, rounds: int) -> tuple[dict[str, Looks], float, float
 
 
 def opened_again(store: Filled, exports: Exports) -> tuple[float, float]:
-    """Kill a server while it receives into the store; return the seconds until another's first page answers.
+    """Kill a server while it receives into the store; return the seconds until another's first page arrives.
 
     First by the clock, without Python's own start; then of the processor, with it.
     """
@@ -457,7 +457,7 @@ FOREIGN = b"\x7f" * 16
 
 
 def foreign_request() -> bytes:
-    """Return a request of an application that others trace: retrieval, model, answer; `FOREIGN` is its trace."""
+    """Return a request of an application with other tracing: retrieval, model, answer; trace id `FOREIGN`."""
     from opentelemetry.proto.trace.v1.trace_pb2 import TracesData
 
     data = TracesData()
@@ -539,7 +539,7 @@ def rate_rows(
     cores: Mapping[str, Sequence[float]],
     states: Mapping[str, Mapping[str, float]],
 ) -> list[Row]:
-    """Return what is taken a second, beside the bare table."""
+    """Return the rows of requests stored a second, beside the bare table."""
     return [
         Row(
             NAME,
@@ -562,7 +562,7 @@ def rate_rows(
 
 
 def view_rows(views: Mapping[str, Looks], stored: int) -> list[Row]:
-    """Return how long each view takes, first and again; by the clock, and of the processor."""
+    """Return the rows of each view's duration, first and again; by the clock, and of the processor."""
     return [
         Row(
             NAME,
@@ -583,7 +583,7 @@ def view_rows(views: Mapping[str, Looks], stored: int) -> list[Row]:
 
 
 def memory_row(after_all: float, most: float, stored: int) -> Row:
-    """Return the memory of a server that was looked at."""
+    """Return the row of the memory of a server after the views."""
     return Row(
         NAME,
         f"memory of a server with {stored:,} requests after {PAGES_ON} pages of the list and every view",

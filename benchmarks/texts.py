@@ -68,10 +68,10 @@ def chinese_sample(contexts: int, characters: int, seed: int) -> Any:
 def sample_fields(
     contexts: int = 5, words: int = 200, references: int = 3, seed: int = 0
 ) -> dict[str, Any]:
-    """Return the fields of one request, as plain data that every package can be fed with.
+    """Return the fields of one request, as plain data that suits every package.
 
-    Every reference context shares about half its sentences with the retrieved context of the same
-    number, so that matching has something to find and something to miss.
+    Every reference context shares about half its sentences with the retrieved context of the same number, so
+    that matching finds and misses some.
     """
     retrieved = [text(words, seed * 1000 + number) for number in range(contexts)]
     golden = []

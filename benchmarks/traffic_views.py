@@ -1,9 +1,9 @@
-"""What does a request cost each of the views that need many requests, beside scoring?
+"""Cost per request of each view that needs many requests, beside scoring.
 
 Gaps, chunks, conversations, turns that ask again, a shadow retriever and a look before the answer, each with
-requests that the free metrics have scored.  All of it but the look runs on threads of the exporters; ``mcp``
-reads the server's API and costs a request nothing.  Looks are at XQuAD, with labelled data (see
-`labelled_data.py`); made-up texts are too plain for it.
+requests that the free metrics have scored. Everything except the look runs on threads of the exporters;
+``mcp`` reads the server's API and costs a request nothing. Looks use XQuAD, with labelled data (see
+`labelled_data.py`); generated texts are too simple for it.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ NAME = "traffic_views"
 _row = partial(held_to, NAME)
 CHUNKS, WORDS = 5, 100
 CORPUS = 200
-"""Different chunks that requests get, so that nearly all of them are known."""
+"""Number of different chunks of requests, few enough that nearly all of them are known."""
 
 
 def requests(many: int) -> list[RagSample]:
@@ -51,7 +51,7 @@ def requests(many: int) -> list[RagSample]:
 
 
 def score(samples: Sequence[RagSample]) -> list[ScoredRun]:
-    """Return them as exporters get them, five to a conversation."""
+    """Return them in the form that exporters receive, five to a conversation."""
     kept = InMemoryExporter()
     with RagMeter(exporters=[kept]) as meter:
         for number, sample in enumerate(samples):
@@ -78,7 +78,7 @@ def spent_us(
 
 
 def look_rows(folder: Path, language: str) -> Iterator[Row]:
-    """Yield what a look takes at a question of XQuAD, its paragraph and four others, new and known ones."""
+    """Yield the rows of a look's cost at a question of XQuAD, its paragraph and four others, new and known."""
     articles = read_json(folder, "xquad", f"xquad.{language}.json.gz")["data"]
     paragraphs = [one for article in articles for one in article["paragraphs"]]
     chance = random.Random(language)

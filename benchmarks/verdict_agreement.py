@@ -1,10 +1,10 @@
-"""How far can the verdict be believed, without a reference and without a judge?
+"""Reliability of the verdict without a reference and without a judge, by people's labels.
 
-Runs ragmeter's own free metrics and rules over human-labelled public data, from the folder given as
-argument or by RAGMETER_BENCH_DATA, and prints the tables of ``docs/verdict.md``: what people said of the
-answers that were called good, suspect and bad, code by code; what happens to good answers when their passages
-are swapped for wrong ones; and, in three languages, answers whose paragraph is there or not.
-Run: ``python benchmarks/verdict_agreement.py DATA_FOLDER``.
+Runs ragmeter's own free metrics and rules over human-labelled public data, from the folder given as argument
+or by RAGMETER_BENCH_DATA, and prints the tables of ``docs/verdict.md``: people's labels of the answers that
+were called good, suspect and bad, code by code; verdicts on good answers with their passages swapped for
+wrong ones; and, in three languages, answers with and without their paragraph. Run: ``python
+benchmarks/verdict_agreement.py DATA_FOLDER``.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ Judged = list[tuple[RatedAnswer, Verdict | None]]
 def verdict(
     question: str, contexts: Sequence[str], answer: str, judged: float | None = None
 ) -> Verdict | None:
-    """Return the verdict by the free scores and, where given, a judge's faithfulness."""
+    """Return the verdict by the free scores and, if given, a judge's faithfulness."""
     sample = RagSample(question=question, contexts=contexts, answer=answer)
     [scores] = evaluate([sample], METRICS)
     if judged is None:

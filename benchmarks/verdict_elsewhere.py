@@ -1,10 +1,10 @@
-"""How far can the verdict be believed where nothing was chosen?
+"""Reliability of the verdict on sets that had no part in its thresholds, by people's labels.
 
-Runs the free metrics and the rules, as shipped, over sets that people labelled and that no threshold was
-chosen on, from folders that the reader downloads (`labelled_folders`), and prints the tables of
-``docs/verdict.md``: the word, the ranking beside simple baselines, the sentence that is named, what is said of
-facts, and what becomes of people's own right answers; also where all of it is chance.
-Run: ``python benchmarks/verdict_elsewhere.py FOLDER [FOLDER ...]``.
+Runs the free metrics and the rules, as shipped, over sets with people's labels that were not used to choose
+thresholds, from folders that the reader downloads (`labelled_folders`), and prints the tables of
+``docs/verdict.md``: the word, the ranking beside simple baselines, the named sentence, the facts, and the
+verdicts on people's own right answers; also where all of it is chance. Run: ``python
+benchmarks/verdict_elsewhere.py FOLDER [FOLDER ...]``.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ METRICS = (
 WORDS = ("good", "suspect", "bad")
 BOOTSTRAPS = 500
 SEVERE = 0.30
-"""Share of an answer that people marked from which on it counts as mostly invented."""
+"""Share of an answer, marked by people, from which it counts as mostly invented."""
 PUBLISHED = """\
 published on RAGTruth's QA test (F1 of answers): GPT-4-turbo prompted .456, Luna .513, LettuceDetect-large .702, RAG-HAT .748
   (LettuceDetect, arXiv 2502.17125, table 2; RAGTruth, Niu et al., ACL 2024)
@@ -49,14 +49,14 @@ _SPACES = re.compile(r"\s+")
 
 @dataclass(frozen=True)
 class Measured:
-    """An answer and all that was measured of it; every ranking says *higher is better*."""
+    """An answer with its measurements; every ranking is *higher is better*."""
 
     row: LabelledAnswer
     word: str
     codes: tuple[str, ...]
     ranks: dict[str, float]
     sentences: tuple[tuple[bool, float, bool], ...]
-    """Of each sentence: whether people marked it, how little is unsupported, whether it is the named one."""
+    """For each sentence: whether people marked it, how little is unsupported, whether it is the named one."""
     conflicts: int | None
 
 
@@ -112,7 +112,7 @@ def rouge_precision(answer: str, source: str) -> float:
 
 
 def gram_share(answer: str, source: str) -> float:
-    """Return which share of the answer's distinct runs of five characters the source has."""
+    """Return the share of the answer's distinct runs of five characters that the source has."""
     said, there = (
         {text[at : at + 5] for at in range(len(text) - 4)}
         for text in (_SPACES.sub(" ", one.lower()) for one in (answer, source))
@@ -121,7 +121,7 @@ def gram_share(answer: str, source: str) -> float:
 
 
 def place_of(sentence: str, answer: str, start: int) -> tuple[int, int]:
-    """Return where a sentence stands in its answer, whose layout it has lost."""
+    """Return the place of a sentence in its answer, whose layout it has lost."""
     words = map(re.escape, sentence.split())
     found = re.compile(r"[\s*_#>`|-]*".join(words)).search(answer, start)
     return found.span() if found else (start, start)
@@ -132,7 +132,7 @@ def fraction(rows: Sequence[Measured], wanted: Callable[[Measured], bool]) -> fl
 
 
 def with_interval(rows: Sequence[Measured], measured: Callable[[list[Measured]], float]) -> str:
-    """Write a measure with its 95 % interval, resampled by source."""
+    """Return a measure with its 95 % interval, resampled by source, as text."""
     value = measured(list(rows))
     if math.isnan(value):
         return "–"
@@ -149,7 +149,7 @@ def called(rows: Sequence[Measured], word: str) -> list[Measured]:
 
 
 def words_table(title: str, rows: list[Measured], bad: Callable[[Measured], bool]) -> None:
-    """Print what each word is worth."""
+    """Print the precision of each word."""
 
     def of(part: bool, word: str) -> float:
         return fraction([one for one in rows if bad(one) == part], lambda one: one.word == word)
@@ -197,7 +197,7 @@ _NO_RANKING = frozenset(
 
 
 def evidence_table(rows: list[Measured]) -> None:
-    """Print how often the sentence that is named is one that people marked."""
+    """Print how often the named sentence is one that people marked."""
     marked = [one for one in rows if one.row.spans and any(s[0] for s in one.sentences)]
     if not marked:
         return
@@ -212,7 +212,7 @@ def evidence_table(rows: list[Measured]) -> None:
 
 
 def facts_table(rows: list[Measured]) -> None:
-    """Print what the facts that no chunk has say of answers that are otherwise good."""
+    """Print the share of bad answers, with and without a fact that conflicts with the chunks."""
     known = [one for one in rows if one.conflicts is not None]
     if known and any(map(is_bad, known)):
         for title, some in (
@@ -223,7 +223,7 @@ def facts_table(rows: list[Measured]) -> None:
 
 
 def right_table(rows: list[Measured]) -> None:
-    """Print what is said of answers that people wrote as the right ones."""
+    """Print the verdicts on answers that people wrote as the right ones."""
     for kind in sorted({one.row.answerability or "answerable" for one in rows if one.row.answer}):
         some = [one for one in rows if (one.row.answerability or "answerable") == kind]
         for title, part in (

@@ -1,12 +1,11 @@
-"""Which thresholds of support has the verdict, and why these?
+"""The grid from which the verdict's thresholds of support were chosen.
 
-Prints, for MTRAG and every set of labelled answers in the folders, what *bad* and *good* are worth at each
-pair of thresholds, with what the rule before it (`lexical_groundedness` below .50 and .65) is worth.  The
-objective is one number: the mean over the sets of F½ of *bad* (being right counts twice as much as finding)
-and of the balanced accuracy of *good*, with thresholds at which no rate on MTRAG, the one set that is live RAG
-rated as a whole, is worse by more than .03 than before, .07 of how often *bad* is right.  `VerdictRules` has
-the best of these.
-Run: ``python benchmarks/verdict_thresholds.py DATA_FOLDER LABELS_FOLDER``.
+Prints, for MTRAG and every set of labelled answers in the folders, the precision of *bad* and *good* at each
+pair of thresholds, with that of the earlier rule (`lexical_groundedness` below .50 and .65). The objective is
+one number: the mean over the sets of F½ of *bad* (being right counts twice as much as finding) and of the
+balanced accuracy of *good*, with thresholds at which no rate on MTRAG, the one set that is live RAG rated as
+a whole, is worse by more than .03 than before, .07 of how often *bad* is right. `VerdictRules` has the best
+of these. Run: ``python benchmarks/verdict_thresholds.py DATA_FOLDER LABELS_FOLDER``.
 """
 
 from __future__ import annotations
@@ -41,14 +40,14 @@ Row = tuple[bool, Mapping[str, float]]
 
 
 class Worth(NamedTuple):
-    """What the words are worth on one set."""
+    """Measures of the words on one set."""
 
     bad_right: float
     bad_found: float
     good_wrong: float
     right_good: float
     flagged: float
-    """Of the answers that people call bad, those that are not good."""
+    """Share of the answers rated bad by people that are not good."""
 
     @property
     def of_bad(self) -> float:

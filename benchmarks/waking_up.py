@@ -1,10 +1,10 @@
-"""How late does a thread of the application wake up beside scoring: does it wait for the interpreter lock?
+"""Wake-up delay of an application's thread beside scoring: waits for the interpreter lock.
 
-``python benchmarks/waking_up.py``. A thread sleeps 2 ms at a time and notes how much later it goes on,
-while 50 samples a second are scored in the same process, on a thread or in a worker process. A thread
-of an uninvolved process does the same at the same time: as late as that one it is when it waits for a
-processor, later when it waits for the lock. So the answer holds on a busy machine, too. Variants take
-turns in one process; medians of repeats.
+``python benchmarks/waking_up.py``. A thread sleeps 2 ms at a time and records how much later it continues,
+while 50 samples a second are scored in the same process, on a thread or in a worker process. A thread of an
+uninvolved process does the same at the same time: an equal delay is a wait for a processor, a longer one a
+wait for the lock. So the result is valid on a busy machine, too. Variants take turns in one process; medians
+of repeats.
 """
 
 from __future__ import annotations
