@@ -1,4 +1,4 @@
-"""What a job costs, whatever else the machine does."""
+"""Cost of a job in function calls, independent of other load of the machine."""
 
 import sys
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Fixtures that every test may use."""
+"""Fixtures for all tests."""
 
 import gc
 import os
@@ -18,16 +18,16 @@ from ragmeter._runtime.guard import observed_errors
 _CHECKOUT = Path(__file__).resolve().parents[1]
 sys.path[:] = [entry for entry in sys.path if Path(entry or ".").resolve() != _CHECKOUT]
 
-# Tests start hundreds of processes. Where Python may not keep what it compiled, each of them compiles all modules
-# again, which is most of its start.
+# Tests start hundreds of processes. Where Python may not store compiled modules, each of them compiles all
+# modules again, which is most of its start.
 if os.environ.pop("PYTHONDONTWRITEBYTECODE", None):
     sys.dont_write_bytecode = False
 
 # Examples are small, machines are not always idle: hypothesis' own 200 ms per example fails a
 # property, "flaky", whenever the processor was elsewhere, and so does its check of the generation.
 _PATIENT = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
-# No chance decides a test: every run sees the same examples.  The search for new ones is a lane of
-# its own (`.ci/search`), and what it finds becomes an `@example`.
+# Tests are deterministic: every run has the same examples. The search for new ones is a separate lane
+# (`.ci/search`), and its findings become `@example`s.
 settings.register_profile("fixed", _PATIENT, derandomize=True, max_examples=25)
 settings.register_profile("search", _PATIENT, max_examples=2_000, print_blob=True)
 settings.load_profile(os.environ.get("RAGMETER_TEST_EXAMPLES", "fixed"))
@@ -48,7 +48,7 @@ class _Bytes:
 
     def __call__(self, size: int | None = None, /) -> bytes:
         size = 32 if size is None else size  # as `secrets.token_bytes` has it
-        # A child that went on drawing from a copy would make its parent's ids again.
+        # A child that continued to draw from a copy would create its parent's ids again.
         if os.getpid() != self._process:
             return _urandom(size)
         return self._random.randbytes(size)
@@ -61,7 +61,7 @@ def pytest_collection_finish() -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def state_of_the_tests(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Keep servers that tests start out of the user's own state folder, and of each other's runs."""
+    """Keep servers of tests out of the user's state folder, and out of each other's."""
     with pytest.MonkeyPatch.context() as patched:
         patched.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
         yield
@@ -69,7 +69,7 @@ def state_of_the_tests(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Non
 
 @pytest.fixture(autouse=True)
 def same_chance(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Give the test the random numbers, `uuid4`s and trace ids that it has in every run."""
+    """Set the random numbers, `uuid4`s and trace ids of the test to the same ones in every run."""
     test = request.node.nodeid
     request.node.add_report_section("call", "chance", f"RAGMETER_TEST_SEED={_SEED}")
     random.seed(f"{_SEED} {test}")
@@ -82,7 +82,7 @@ def same_chance(request: pytest.FixtureRequest) -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def contained_errors(request: pytest.FixtureRequest) -> Iterator[list[tuple[str, Exception]]]:
-    """Collect what ragmeter's guards contain; fail the test for it unless it asked for errors."""
+    """Collect errors contained by ragmeter's guards; fail the test for them unless marked `contains_errors`."""
     errors: list[tuple[str, Exception]] = []
     with observed_errors(lambda component, error: errors.append((component, error))):
         yield errors

@@ -1,7 +1,7 @@
-"""The reader's own application, as `documented_names` declares it: what a documented block is run beside.
+"""The reader's application that `documented_names` declares: the environment of documented blocks.
 
 A real LangChain chain and a real LlamaIndex engine, each with a model that answers by rule. Executed by
-`test_documented_blocks` in a process of its own, before the blocks of each page.
+`test_documented_blocks` in a separate process, before the blocks of each page.
 """
 
 from typing import Any
@@ -27,7 +27,7 @@ class _Finds(BaseRetriever):
 
 
 def names() -> dict[str, Any]:
-    """Return a fresh application: each name that `documented_names` declares, and its value."""
+    """Return a new application: each name that `documented_names` declares, and its value."""
     meter = RagMeter(exporters=[InMemoryExporter()])
     synthesizer = get_response_synthesizer(llm=MockLLM())
     retriever = _Finds()

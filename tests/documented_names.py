@@ -1,4 +1,4 @@
-"""What fragments in the documentation use without defining it: the reader's own application."""
+"""Names that fragments in the documentation use without defining: the reader's own application."""
 
 from typing import Any
 from uuid import UUID

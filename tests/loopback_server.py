@@ -1,4 +1,4 @@
-"""An HTTP server on loopback for as long as a test needs one."""
+"""An HTTP server on loopback for the duration of a test."""
 
 import threading
 from collections.abc import Iterator
@@ -9,10 +9,10 @@ __all__ = ["QuietHandler", "loopback_server"]
 
 
 class QuietHandler(BaseHTTPRequestHandler):
-    """A handler that writes no line for each request, and answers with a status and nothing else."""
+    """A handler that logs no requests, and answers with only a status."""
 
     def answer(self, status: int, **headers: str) -> bytes:
-        """Answer with nothing but a status; return the body of the request."""
+        """Respond with only a status; return the body of the request."""
         body = self.rfile.read(int(self.headers["Content-Length"]))
         self.send_response(status)
         self.send_header("Content-Length", "0")
@@ -22,12 +22,12 @@ class QuietHandler(BaseHTTPRequestHandler):
         return body
 
     def log_message(self, *_: object) -> None:
-        """Say nothing."""
+        """Do nothing."""
 
 
 @contextmanager
 def loopback_server(handler: type[BaseHTTPRequestHandler]) -> Iterator[ThreadingHTTPServer]:
-    """Serve on a free port; `server.url` is where."""
+    """Serve on a free port; `server.url` is its address."""
     server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
     server.daemon_threads = True
     server.url = f"http://127.0.0.1:{server.server_port}"

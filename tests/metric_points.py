@@ -1,4 +1,4 @@
-"""What an in-memory reader of OpenTelemetry's has collected."""
+"""The data collected by an in-memory reader of OpenTelemetry's."""
 
 from typing import Any
 

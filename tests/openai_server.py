@@ -1,8 +1,8 @@
 """A real local HTTP server that speaks the OpenAI chat completions API, and misbehaves on request.
 
-`OpenAIServer` answers each request by a script: by default a rule that reads what our prompts ask
-(ids and form) and answers from `verdicts`; tests can queue replies and misbehaviours.  Shared by
-all tests that need a judge; also used by the benchmarks.  It knows the prompts' form, never our code.
+`OpenAIServer` answers each request by a script: by default a rule that reads ids and form in ragmeter's
+prompts and answers from `verdicts`; tests can queue replies and misbehaviours. Shared by all tests that need
+a judge; also used by the benchmarks. It knows the prompts' form, not ragmeter's code.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Any
 
 @dataclass
 class Request:
-    """One request as the server saw it."""
+    """One request as the server received it."""
 
     path: str
     headers: Mapping[str, str]
@@ -40,7 +40,7 @@ class Request:
 
     @property
     def prompts_without_marker(self) -> tuple[str, str]:
-        """System and user message, comparable between judges: without what is drawn for each ask."""
+        """System and user message, comparable between judges: without the marker drawn per call."""
         user = self.user.replace(self.marker, "").replace(self.tag, "")
         return self.system.replace(self.marker, ""), user
 
@@ -51,12 +51,12 @@ class Request:
 
     @property
     def tag(self) -> str:
-        """What begins every id, in the asked ones and in the example's: all letters but the last."""
+        """The prefix of every id, in the asked ones and in the example's: all letters except the last."""
         return re.search(r'"([a-z]+)[a-z]0+"', self.user.rsplit("\nForm: ", 1)[1])[1]
 
     @property
     def sent_ids(self) -> list[str]:
-        """The ids asked, as they are sent, spans written out."""
+        """The requested ids, as they are sent, spans written out."""
         spans = re.findall(r"^Ids to answer: (.*)$", self.user, re.MULTILINE)[-1]
         ids: list[str] = []
         for span in spans.split(", "):
@@ -68,11 +68,11 @@ class Request:
 
     @property
     def ids(self) -> list[str]:
-        """The ids asked, without the tag: ``c1``, ``r2``."""
+        """The requested ids, without the tag: ``c1``, ``r2``."""
         return [sent.removeprefix(self.tag) for sent in self.sent_ids]
 
     def tagged(self, reply: Any) -> Any:
-        """Return a reply to the ids without the tag as a reply to those that were sent."""
+        """Return a reply to ids without the tag as a reply to the sent ids."""
         if isinstance(reply, list):
             return [self.tag + r if isinstance(r, str) else self.tagged(r) for r in reply]
         if not isinstance(reply, dict):
@@ -95,7 +95,7 @@ class Request:
         return {title: tagged.sub("", text) for title, text in found}
 
     def text_of(self, item_id: str) -> str:
-        """The text that an id stands for: a chunk, or a numbered line."""
+        """Return the text with an id: a chunk, or a numbered line."""
         for title, text in self.passages.items():
             if title in (f"chunk {item_id}", f"text {item_id}"):
                 return re.sub(r"^s\d+: ", "", text, flags=re.MULTILINE)
@@ -108,12 +108,12 @@ class Request:
 
 
 Answerer = Callable[[Request, str], Any]
-"""Gives the value for an id: a bool, a word, a text, a list of texts or of (question, answer)."""
+"""Returns the value for an id: a bool, a word, a text, a list of texts or of (question, answer)."""
 
 
 @dataclass
 class Misbehaviour:
-    """A reply that is not a good one. `raw` is sent as it is and the connection closed."""
+    """A faulty reply. `raw` is sent unchanged and the connection closed."""
 
     status: int = 200
     body: bytes = b""
@@ -123,7 +123,7 @@ class Misbehaviour:
 
 
 def content(text: str | None, **extra: Any) -> Misbehaviour:
-    """A well-formed completion whose message says `text`."""
+    """Return a well-formed completion with `text` as its message."""
     return Misbehaviour(body=json.dumps(completion(text, **extra)).encode())
 
 
@@ -153,16 +153,16 @@ def completion(
 def error(
     status: int, code: str = "some_code", message: str = "no", **headers: str
 ) -> Misbehaviour:
-    """An error as OpenAI words it."""
+    """Return an error in OpenAI's form."""
     body = json.dumps({"error": {"message": message, "type": "x", "param": None, "code": code}})
     named = {name.replace("_", "-"): value for name, value in headers.items()}
     return Misbehaviour(status, body.encode(), {"content-type": "application/json", **named})
 
 
 def well_formed(request: Request, answer: Answerer) -> dict[str, Any]:
-    """Build the reply that the prompt's form asks for, with `answer` for every id.
+    """Return the reply that the prompt's form requires, with `answer` for every id.
 
-    `answer` is given ids without the request's tag; the reply has them as they were asked.
+    `answer` receives ids without the request's tag; the reply has the ids as requested.
     """
     groups = list(request.form.items())
     tag = request.tag
@@ -207,7 +207,7 @@ def _entry(
     elif "texts" in example:
         entry["texts"] = value
     else:
-        # A text where pairs are asked for is the question and the answer of one.
+        # A text where pairs are requested is the question and the answer of one.
         given = [value] if isinstance(value, str) else value or ()
         pairs = [(one, one) if isinstance(one, str) else one for one in given]
         entry["pairs"] = [{"question": q, "answer": a} for q, a in pairs]
@@ -218,13 +218,13 @@ class OpenAIServer:
     """The server. Use as a context manager; `url` is what to pass as ``base_url``.
 
     Attributes:
-        answer: What to say about an id; default: True.
-        always: One reply to everything, made without reading the request; for benchmarks.
-        script: Replies to give first, in order; each a `Misbehaviour` or a function of the request.
-        supports: Values of ``response_format.type`` that are not refused with 400.
-        latency_s: Time taken before each reply.
-        together: How many requests must be under way at once before the first is answered.
-        gate: Nothing is answered while it is closed; it is open.
+        answer: Returns the answer to an id; default: True.
+        always: One reply to everything, created without reading the request; for benchmarks.
+        script: Replies to send first, in order; each a `Misbehaviour` or a function of the request.
+        supports: Values of ``response_format.type`` that are not rejected with 400.
+        latency_s: Delay before each reply.
+        together: Number of requests that must be open at once before the first is answered.
+        gate: Nothing is answered while it is closed; initially open.
         requests: All requests so far.
     """
 

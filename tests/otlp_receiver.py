@@ -1,7 +1,6 @@
-"""A real OTLP/HTTP receiver on loopback: decodes what the stock exporters send, and keeps the bytes.
+"""A real OTLP/HTTP receiver on loopback: decodes the stock exporters' requests, and stores the bytes.
 
-It answers 200 to ``/v1/traces``, ``/v1/logs`` and
-``/v1/metrics`` and nothing else.
+It answers 200 to ``/v1/traces``, ``/v1/logs`` and ``/v1/metrics`` and to no other path.
 """
 
 import gzip
@@ -32,7 +31,7 @@ def attributes_of(carrier: Any) -> dict[str, Any]:
 
 
 class OtlpReceiver:
-    """Collects spans, log records and metrics that arrive over OTLP/HTTP."""
+    """Collects received spans, log records and metrics."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

@@ -1,4 +1,4 @@
-"""A judged metric and its judge that asks nobody: each question is noted and booked as one call of 10 + 1 tokens."""
+"""A judged metric with a judge that calls no model: each question is booked as one call of 10 + 1 tokens."""
 
 from ragmeter.metrics import Metric, Score
 from ragmeter.metrics.judge import CountingJudge
@@ -8,7 +8,7 @@ __all__ = ["Paid", "PaidJudge"]
 
 
 class PaidJudge(CountingJudge):
-    """Notes what it is paid for."""
+    """Records its booked questions."""
 
     def __init__(self, model="paid"):
         self.model = model

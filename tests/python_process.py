@@ -1,4 +1,4 @@
-"""Python run to its end in a process of its own, by the interpreter of the tests, and what it may be configured with."""
+"""Python scripts in a separate process, with the tests' interpreter, and their allowed configuration."""
 
 import os
 import subprocess
@@ -10,7 +10,7 @@ __all__ = ["plain_environment", "run_python"]
 
 
 def plain_environment() -> dict[str, str]:
-    """Return the environment without what configures OpenTelemetry, a model, a backend or ragmeter."""
+    """Return the environment without settings of OpenTelemetry, a model, a backend or ragmeter."""
     prefixes = ("OPENAI_", "OTEL_", "PHOENIX_", "RAGMETER_")
     return {name: value for name, value in os.environ.items() if not name.startswith(prefixes)}
 
@@ -22,7 +22,7 @@ def run_python(
     check: bool = False,
     timeout: "float | None" = None,
 ) -> "subprocess.CompletedProcess[str]":
-    """Return what the process wrote, and how it ended."""
+    """Return the output of the process, and its exit."""
     return subprocess.run(
         [sys.executable, *arguments],
         capture_output=True,

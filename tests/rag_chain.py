@@ -1,4 +1,4 @@
-"""A small real LangChain chain for tests that look at the whole path."""
+"""A small real LangChain chain for tests of the whole path."""
 
 from typing import Any
 
@@ -21,7 +21,7 @@ DOCUMENTS = [
 
 
 class ListRetriever(BaseRetriever):
-    """Returns the documents it was given."""
+    """Returns its given documents."""
 
     documents: list[Any]
 
@@ -50,7 +50,7 @@ def ask(meter: RagMeter, count: int = 1, chain: Runnable[Any, str] | None = None
 
 
 def check(meter: RagMeter, answers: list[str]) -> Any:
-    """See that the answers are right and every request is accounted for; return the counts."""
+    """Check that the answers are right and every request is accounted for; return the counts."""
     assert answers == [ANSWER] * len(answers)
     assert meter.flush(60)
     stats = meter.stats()

@@ -1,4 +1,4 @@
-"""What every test of an adapter is run with."""
+"""Fixtures of all adapter tests."""
 
 import gc
 import warnings
@@ -9,7 +9,7 @@ import pytest
 
 @pytest.fixture(scope="module", autouse=True)
 def collected(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Collect what LlamaIndex opens and never closes, event loops and databases: it warns in whatever test comes next."""
+    """Collect event loops and databases that LlamaIndex never closes: it would warn in any later test."""
     yield
     if "llama_index" in request.module.__name__:
         with warnings.catch_warnings():

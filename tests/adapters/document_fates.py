@@ -1,4 +1,4 @@
-"""What became of documents in a captured request, as tests of the stages ask for it in either framework."""
+"""Fates of documents in a captured request, for tests of the stages in either framework."""
 
 from collections.abc import Mapping
 
@@ -9,7 +9,7 @@ from ragmeter.metrics.protocol import compute_metric
 
 
 def fates_of(scored: ScoredRun, *right: str, texts: Mapping[str, str]) -> list[str | None]:
-    """What became of these documents, by id and by text."""
+    """Return the fates of these documents, by id and by text."""
     found: list[list[str | None]] = []
     by_text = ragmeter.Reference(contexts=[texts[name] for name in right])
     for reference in (ragmeter.Reference(context_ids=right), by_text):
@@ -21,6 +21,6 @@ def fates_of(scored: ScoredRun, *right: str, texts: Mapping[str, str]) -> list[s
 
 
 def flow(scored: ScoredRun) -> str | None:
-    """The counts per stage in a line."""
+    """Return the counts per stage as one line."""
     (score,) = compute_metric(RetrievalFunnel(), scored.sample)
     return score.summary

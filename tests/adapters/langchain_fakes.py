@@ -1,4 +1,4 @@
-"""Real LangChain parts whose behaviour is known exactly: a model that tells what it saw, and stores.
+"""Real LangChain parts with exactly known behaviour: a model that names the documents it saw, and stores.
 
 Only the model and the embedding are fakes; chains, graphs, retrievers and callbacks are
 LangChain's own.  Classic chains come from `langchain_classic`, or on langchain 0.3
@@ -36,7 +36,7 @@ from ragmeter.metrics import RagSample, metric
 frameworks_deprecate = pytest.mark.filterwarnings(
     "ignore::DeprecationWarning", "ignore::PendingDeprecationWarning"
 )
-"""For tests of what LangChain has deprecated and people still use."""
+"""For tests of deprecated parts of LangChain that are still in use."""
 
 
 @metric(name="context_tally", needs=("contexts",), range=(0.0, None))
@@ -46,7 +46,7 @@ def context_tally(sample: RagSample) -> float:
 
 
 class Watch:
-    """A meter that scores next to nothing, the handler under test, and what came out."""
+    """A meter that scores almost nothing, the handler under test, and the results."""
 
     def __init__(self, **options: Any) -> None:
         self.memory = InMemoryExporter()
@@ -60,7 +60,7 @@ class Watch:
 
     @property
     def results(self) -> list[ScoredRun]:
-        """Everything that was captured so far."""
+        """All results captured so far."""
         assert self.meter.flush(30)
         return self.memory.results
 
@@ -71,19 +71,19 @@ class Watch:
 
     @property
     def only(self) -> ScoredRun:
-        """The one result there must be."""
+        """The only result."""
         results = self.results
         assert len(results) == 1, [result.sample for result in results]
         return results[0]
 
     @property
     def sample(self) -> RagSample:
-        """The one sample there must be."""
+        """The only sample."""
         return self.only.sample
 
     @property
     def state(self) -> int:
-        """Runs and requests that the adapter still remembers."""
+        """Runs and requests that the adapter still stores."""
         attached = self.handler._attachment
         assert attached is not None
         return len(attached.runs) + len(attached.requests) + len(attached.annotations)
@@ -98,7 +98,7 @@ WAYS = ("invoke", "ainvoke", "stream", "astream", "astream_events", "batch", "ab
 
 
 def call(chain: Any, given: Any, config: Any, way: str) -> None:
-    """Call a chain once in one of `WAYS`, and read all that it gives."""
+    """Call a chain once in one of `WAYS`, and read its whole output."""
 
     async def later() -> None:
         if way == "ainvoke":
@@ -123,7 +123,7 @@ def call(chain: Any, given: Any, config: Any, way: str) -> None:
 
 @pytest.fixture
 def watch() -> Iterator[Watch]:
-    """A watch that must end without any run in memory."""
+    """Yield a watch that must end without any run in memory."""
     made = Watch()
     yield made
     made.close()
@@ -132,7 +132,7 @@ def watch() -> Iterator[Watch]:
 
 @contextmanager
 def watching(**options: Any) -> Iterator[Watch]:
-    """A watch whose handler has options."""
+    """Yield a watch whose handler has options."""
     made = Watch(**options)
     try:
         yield made
@@ -141,24 +141,24 @@ def watching(**options: Any) -> Iterator[Watch]:
 
 
 def texts(sample: RagSample) -> list[str] | None:
-    """The texts of a sample's contexts."""
+    """Return the texts of a sample's contexts."""
     return None if sample.contexts is None else [context.text for context in sample.contexts]
 
 
 def docs(*names: str) -> list[Document]:
-    """Documents ``doc-a``, ..., with id and metadata."""
+    """Return documents ``doc-a``, ..., with id and metadata."""
     return [Document(f"doc-{name}", id=f"id-{name}", metadata={"source": name}) for name in names]
 
 
 class TellingModel(BaseChatModel):
-    """Answers ``saw doc-a,doc-b`` with the documents its prompt held, in the order it held them."""
+    """Answers ``saw doc-a,doc-b`` with the documents in its prompt, in the prompt's order."""
 
     fail: int = 0
-    """Raise on so many calls first."""
+    """Number of calls that raise first."""
     pause_s: float = 0.0
-    """Wait before answering."""
+    """Seconds before each answer."""
     calls: list[str] = Field(default_factory=list)
-    """Every prompt so far."""
+    """All prompts so far."""
 
     @property
     def _llm_type(self) -> str:
@@ -196,7 +196,7 @@ class TellingModel(BaseChatModel):
 
 
 class ScriptedModel(BaseChatModel):
-    """Gives the scripted messages one after the other; may bind tools."""
+    """Returns the scripted messages one after the other; may bind tools."""
 
     script: list[Any]
     """Messages or texts."""
@@ -219,7 +219,7 @@ class ScriptedModel(BaseChatModel):
 
 
 class FixedRetriever(BaseRetriever):
-    """Finds the same documents for every query; remembers the queries."""
+    """Finds the same documents for every query; records the queries."""
 
     found: list[Document]
     queries: list[str] = Field(default_factory=list)
@@ -233,7 +233,7 @@ class FixedRetriever(BaseRetriever):
 
 
 class EchoRetriever(BaseRetriever):
-    """Finds ``doc-<query>-1`` .. ``doc-<query>-k``: every query has documents of its own."""
+    """Finds ``doc-<query>-1`` .. ``doc-<query>-k``: different documents for every query."""
 
     k: int = 2
 
@@ -242,7 +242,7 @@ class EchoRetriever(BaseRetriever):
 
 
 class LetterEmbeddings(Embeddings):
-    """Counts letters: close enough for a store of a few lines."""
+    """Counts letters: sufficient for a store of a few lines."""
 
     def embed_documents(self, texts: list[str]) -> list[list[float]]:
         return [self.embed_query(text) for text in texts]
@@ -252,14 +252,14 @@ class LetterEmbeddings(Embeddings):
 
 
 def store_of(*names: str) -> InMemoryVectorStore:
-    """A vector store that holds ``docs(*names)``."""
+    """Return a vector store of ``docs(*names)``."""
     store = InMemoryVectorStore(LetterEmbeddings())
     store.add_documents(docs(*names))
     return store
 
 
 def joined(documents: Sequence[Document]) -> str:
-    """The usual formatting function."""
+    """Return the documents' texts, joined as usual."""
     return "\n".join(document.page_content for document in documents)
 
 
@@ -267,7 +267,7 @@ PROMPT = ChatPromptTemplate.from_template("Context:\n{context}\n\nQuestion: {que
 
 
 def lcel(retriever: Any, model: Any | None = None) -> Runnable[Any, Any]:
-    """The chain of every tutorial."""
+    """Return the usual tutorial chain."""
     return (
         {"context": retriever | joined, "question": RunnablePassthrough()}
         | PROMPT
@@ -277,7 +277,7 @@ def lcel(retriever: Any, model: Any | None = None) -> Runnable[Any, Any]:
 
 
 def classic(module: str, name: str) -> Any:
-    """A name of langchain's classic part, wherever it lives."""
+    """Return an object of langchain's classic part by name, from either package."""
     for package in ("langchain_classic", "langchain"):
         if find_spec(package) is not None:
             return getattr(import_module(f"{package}.{module}"), name)

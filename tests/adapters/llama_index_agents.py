@@ -12,11 +12,11 @@ from llama_index.core.llms.function_calling import FunctionCallingLLM
 from llama_index.core.llms.llm import ToolSelection
 
 Step = Any
-"""A text to say, a list of ``(tool, arguments)`` to call at once, or an exception to raise."""
+"""A text to reply, a list of ``(tool, arguments)`` to call at once, or an exception to raise."""
 
 
 class ScriptedAgentLLM(FunctionCallingLLM):
-    """Plays `script` step by step; records the messages it was given."""
+    """Plays `script` step by step; records the messages it received."""
 
     script: list[Step] = []  # noqa: RUF012 -- a pydantic field
     seen: list[Any] = []  # noqa: RUF012
@@ -84,7 +84,7 @@ class ScriptedAgentLLM(FunctionCallingLLM):
 
 
 def agent_llm(*script: Step) -> ScriptedAgentLLM:
-    """A model with a script and a record of its own."""
+    """Return a model with a script and its own record."""
     model = ScriptedAgentLLM()
     model.script = list(script)
     model.seen = []

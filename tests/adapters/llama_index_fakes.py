@@ -29,7 +29,7 @@ from ragmeter.exporters.memory import InMemoryExporter
 from ragmeter.exporters.protocol import ScoredRun
 
 CORE = tuple(int(part) for part in version("llama-index-core").split(".")[:3])
-"""The installed llama-index-core; some facts can be seen only from a version on."""
+"""The installed llama-index-core; some facts are visible only from a version on."""
 
 
 def since(*core: int) -> pytest.MarkDecorator:
@@ -55,10 +55,10 @@ class ScriptedLLM(CustomLLM):
     fail_with: Any = None
     """Raised instead of answering."""
     fail_after: int | None = None
-    """When streaming: raise after so many words."""
+    """Number of words after which a stream raises."""
     window: int = 4096
     chats: bool = False
-    """It takes messages instead of one text."""
+    """Whether it accepts messages instead of one text."""
 
     @property
     def metadata(self) -> LLMMetadata:
@@ -106,7 +106,7 @@ class ScriptedLLM(CustomLLM):
 
 
 def llm(answer: str = "Paris is the answer.", **fields: Any) -> ScriptedLLM:
-    """An LLM with a prompt list of its own."""
+    """Return an LLM with its own prompt list."""
     fields.setdefault("reply", lambda prompt: answer)
     model = ScriptedLLM(**fields)
     model.prompts = []
@@ -134,17 +134,17 @@ class WordEmbedding(BaseEmbedding):
 
 
 def nodes(texts: dict[str, str] | None = None, **fields: Any) -> list[TextNode]:
-    """Text nodes with readable ids."""
+    """Return text nodes with readable ids."""
     return [TextNode(id_=id_, text=text, **fields) for id_, text in (texts or DOCUMENTS).items()]
 
 
 def index(texts: dict[str, str] | None = None, **fields: Any) -> VectorStoreIndex:
-    """A vector index over a few documents."""
+    """Return a vector index of a few documents."""
     return VectorStoreIndex(nodes(texts, **fields), embed_model=WordEmbedding(model_name="words"))
 
 
 class ListRetriever(BaseRetriever):
-    """Returns the nodes it was given, as new copies with falling scores; awaits when async."""
+    """Returns its given nodes, as new copies with falling scores; awaits when async."""
 
     def __init__(self, found: Sequence[TextNode], error: BaseException | None = None) -> None:
         self._found = found
@@ -165,7 +165,7 @@ class ListRetriever(BaseRetriever):
 
 
 class Captured:
-    """A meter with a handler attached, and what it captured."""
+    """A meter with a handler attached, and its captured runs."""
 
     def __init__(self, **options: Any) -> None:
         self.memory = InMemoryExporter()
@@ -180,7 +180,7 @@ class Captured:
 
     @property
     def only(self) -> ScoredRun:
-        """The one run there must be; nothing may be left over in the handler."""
+        """The only run; nothing may be left over in the handler."""
         runs = self.runs
         assert len(runs) == 1, [(run.sample.question, run.sample.status) for run in runs]
         assert self.handler.open_entries == 0
@@ -199,11 +199,11 @@ def captured(**options: Any) -> Iterator[Captured]:
 
 
 def expect(options: Mapping[str, Any] | None = None, **facts: Any) -> Any:
-    """Make a test of an application: it gives one sample, of which these `facts` hold.
+    """Create a test of an application: it has one sample, with these `facts`.
 
     Args:
-        options: Those of the handler.
-        **facts: What the sample says, by the names in `_FACTS`.
+        options: The handler's options.
+        **facts: The sample's values, by the names in `_FACTS`.
     """
 
     def test_of(application: Callable[..., object]) -> Callable[..., None]:
@@ -221,19 +221,19 @@ def expect(options: Mapping[str, Any] | None = None, **facts: Any) -> Any:
 
 
 def ids(run: ScoredRun) -> list[str | None]:
-    """Ids of the sample's contexts in order."""
+    """Return the ids of the sample's contexts in order."""
     assert run.sample.contexts is not None
     return [item.id for item in run.sample.contexts]
 
 
 def texts(run: ScoredRun) -> list[str]:
-    """Texts of the sample's contexts in order."""
+    """Return the texts of the sample's contexts in order."""
     assert run.sample.contexts is not None
     return [item.text for item in run.sample.contexts]
 
 
 def retrieved_ids(run: ScoredRun, place: int = 0) -> list[str | None]:
-    """Ids of one retrieval's result."""
+    """Return the ids of one retrieval's result."""
     return [item.id for item in run.run.retrievals[place].contexts]
 
 

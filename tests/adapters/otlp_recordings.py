@@ -1,7 +1,7 @@
-"""Recorded spans of real instrumentations, what each recording must give, and how the two are compared.
+"""Recorded spans of real instrumentations, with the expected samples, and their comparison.
 
-`recorded_spans/` holds a small selection, raw export requests in the order in which they arrived.  The
-environment's ``RAGMETER_OTLP_CORPUS`` may name a folder with more of them, laid out alike.
+`recorded_spans/` holds a small selection, raw export requests in the order in which they arrived. The
+environment's ``RAGMETER_OTLP_CORPUS`` may name a folder with more of them, in the same layout.
 """
 
 import json
@@ -18,7 +18,7 @@ NOT_TOLD = {
     "otel-genai-llamaindex-py/reranked": "the spans are those of a request without a reranking",
     "otel-genai-llamaindex-py/sub_questions": "the spans are those of two requests",
 }
-"""Recordings whose spans do not hold what is expected of them."""
+"""Recordings whose spans lack the expected data."""
 
 
 def cases():
@@ -34,12 +34,12 @@ def cases():
 
 
 def expected(folder):
-    """Return the samples that the recording must give."""
+    """Return the samples that the recording must produce."""
     return json.loads((folder / "expected.json").read_text(encoding="utf-8"))["samples"]
 
 
 def faults(rows, samples):
-    """Return how the printed rows differ from the samples."""
+    """Return the differences between the printed rows and the samples."""
     left, wrong = list(rows), []
     for want in samples:
         mine = [
@@ -55,7 +55,7 @@ def faults(rows, samples):
         left.remove(row)
         if (
             row["usable"] == "full" != want["usable"] and "app_contexts" in want
-        ):  # a prompt tells what no retrieval does
+        ):  # a prompt shows what no retrieval does
             texts = [item["text"] for item in row["contexts"]]
             if texts != [item["text"] for item in want["app_contexts"]]:
                 wrong.append(f"contexts: {texts}, not {want['app_contexts']}")

@@ -1,4 +1,4 @@
-"""Spans as records, made by hand: for shapes of which no recording is here."""
+"""Hand-made spans as records, for shapes without a recording here."""
 
 import json
 
@@ -10,7 +10,7 @@ TRACE = "0af7651916cd43dd8448eb211c80319c"
 
 
 def span(number, parent=None, name="step", *, start=None, end=None, **more):
-    """A span: `number` is its id and, unless said otherwise, its start in seconds."""
+    """Return a span: `number` is its id and, by default, its start in seconds."""
     begun = number if start is None else start
     fields = {
         "trace_id": TRACE,
@@ -25,7 +25,7 @@ def span(number, parent=None, name="step", *, start=None, end=None, **more):
 
 
 def openinference(number, parent, kind, name="step", **attributes):
-    """A span of OpenInference's; ``input`` and ``output`` are its values, as JSON unless texts."""
+    """Return a span of OpenInference's; ``input`` and ``output`` are its values, as JSON unless texts."""
     values = {"openinference.span.kind": kind}
     for key, value in attributes.items():
         if key in ("input", "output"):
@@ -39,23 +39,23 @@ def openinference(number, parent, kind, name="step", **attributes):
 
 
 def documents(*texts, prefix="retrieval.documents", ids=()):
-    """Attributes of documents, flattened as OpenInference does."""
+    """Return attributes of documents, flattened as OpenInference does."""
     made = {f"{prefix}.{place}.document.content": text for place, text in enumerate(texts)}
     made |= {f"{prefix}.{place}.document.id": identity for place, identity in enumerate(ids)}
     return made
 
 
 def found(*spans, tools=(), logs=()):
-    """The requests in these spans."""
+    """Return the requests in these spans."""
     return read_trace(spans, logs, as_tools(tools)).requests
 
 
 def only(*spans, tools=(), logs=()):
-    """The one request in these spans."""
+    """Return the only request in these spans."""
     (one,) = found(*spans, tools=tools, logs=logs)
     return one
 
 
 def texts(request):
-    """The texts of a request's contexts."""
+    """Return the texts of a request's contexts."""
     return [item.text for item in request.contexts]

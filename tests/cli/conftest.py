@@ -51,12 +51,12 @@ def go_on(_, command, environment):
 
 os.execve = go_on
 """
-"""The process goes on as the program with the frameworks imported, which saves two thirds of the time."""
+"""The process continues as the program with the frameworks imported, which saves two thirds of the time."""
 
 
 @pytest.fixture
 def otlp() -> Iterator[OtlpReceiver]:
-    """An OTLP/HTTP receiver that decodes what it gets."""
+    """Yield an OTLP/HTTP receiver that decodes its requests."""
     receiver = OtlpReceiver()
     yield receiver
     receiver.close()
@@ -64,14 +64,14 @@ def otlp() -> Iterator[OtlpReceiver]:
 
 @pytest.fixture(autouse=True)
 def no_endpoint(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing in these tests may reach an endpoint of the developer's."""
+    """Remove the developer's endpoints from the environment of these tests."""
     for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL", "RAGMETER_DEMO_MODEL"):
         monkeypatch.delenv(name, raising=False)
 
 
 @pytest.fixture(scope="session")
 def warm() -> Iterator[WarmInterpreter]:
-    """An interpreter that has imported the frameworks and the command line."""
+    """Yield an interpreter that has imported the frameworks and the command line."""
     interpreter = WarmInterpreter(PREPARATION)
     yield interpreter
     interpreter.close()
@@ -81,7 +81,7 @@ def warm() -> Iterator[WarmInterpreter]:
 def command(
     warm: WarmInterpreter, tmp_path_factory: pytest.TempPathFactory
 ) -> Callable[..., CompletedProcess[str]]:
-    """Run a command in a process of its own, with nothing configured but what is named."""
+    """Run a command in a separate process, with only the named configuration."""
 
     def run(
         *arguments: str, cwd: Path | None = None, before: str = "", **environment: str

@@ -12,20 +12,20 @@ from ragmeter.metrics.judge import Ask, CountingJudge, Reply
 
 @metric(needs=("contexts",), range=(0.0, None))
 def context_tally(sample: RagSample) -> float:
-    """Count contexts."""
+    """Count the contexts."""
     return float(len(sample.contexts or ()))
 
 
 @metric(name="lexical_groundedness", needs=("answer",), target="answer", method="lexical")
 def first_number(sample: RagSample) -> float:
-    """Read the answer's first number: what is known for free."""
+    """Return the answer's first number, as a free score."""
     assert sample.answer is not None
     return float(sample.answer.split()[0])
 
 
 @dataclass(frozen=True, eq=False)
 class SecondNumber(Metric):
-    """The answer's second number, as a judged metric that asks no judge; what was asked stands in `asked`."""
+    """The answer's second number, as a judged metric that calls no judge; its questions are in `asked`."""
 
     asked: list[str] = field(default_factory=list)
     name: str = "faithfulness"
@@ -54,13 +54,13 @@ def answer_length(sample: RagSample) -> float:
 
 @metric(needs=("reference.answer", "answer"), target="answer")
 def exact_answer(sample: RagSample) -> float:
-    """1.0 when the answer equals the reference answer."""
+    """Return 1.0 if the answer equals the reference answer."""
     assert sample.reference is not None
     return float(sample.answer == sample.reference.answer)
 
 
 class FakeJudge(CountingJudge):
-    """A judge that is only asked to exist."""
+    """A judge that only has to exist."""
 
     model = "fake-model"
 

@@ -6,17 +6,17 @@ from pydantic import BaseModel, SecretStr
 
 
 def by_length(texts):
-    """Long texts and short ones point in different directions."""
+    """Return different directions for long texts and short ones."""
     return [[1.0, len(text) / 10] for text in texts]
 
 
 def by_process(texts):
-    """The direction tells the process: questions are compared with chunks of the same one."""
+    """Return a direction that identifies the process: questions are compared with chunks of the same one."""
     return [[1.0, 0.0] if text.startswith("?") else [1.0, float(os.getpid())] for text in texts]
 
 
 class WithKey(BaseModel):
-    """As frameworks keep a key: marked as a secret."""
+    """An embedder with a key marked as a secret, as in frameworks."""
 
     model: str = "keyed"
     key: SecretStr

@@ -14,7 +14,7 @@ from ragmeter.metrics.judge import Answer, Ask, CountingJudge, JudgeCall, Reply
 
 @metric(range=(0.0, None))
 def scorer_pid(sample: RagSample) -> float:
-    """The process that scores."""
+    """Return the id of the process that scores."""
     return float(os.getpid())
 
 
@@ -26,7 +26,7 @@ def question_length(sample: RagSample) -> float:
 
 @metric(range=(0.0, None))
 def misbehave(sample: RagSample) -> float:
-    """Do what the question says: ``<deed> <path>``; with a path, only if there is no such file yet."""
+    """Execute the question: ``<deed> <path>``; with a path, only if there is no such file yet."""
     deed, _, path = (sample.question or "").partition(" ")
     if path:
         if Path(path).exists():
@@ -47,23 +47,23 @@ def misbehave(sample: RagSample) -> float:
 
 @metric
 def of_metadata(sample: RagSample) -> float:
-    """The number that a context's metadata holds."""
+    """Return the number in a context's metadata."""
     return float(sample.contexts[0].metadata["number"])
 
 
 @metric
 def odd_number(sample: RagSample) -> float:
-    """A number that is no plain float."""
+    """Return a number that is no plain float."""
     return Half(0.5)
 
 
 class Half(float):
-    """No plain float."""
+    """A number that is no plain float."""
 
 
 @dataclass(frozen=True)
 class Bare(ComputedMetric):
-    """A metric that returns what it was made with, unchecked."""
+    """A metric that returns its constructor's value, unchecked."""
 
     value: object
     name: str = "bare"
@@ -85,7 +85,7 @@ class Outer:
 
 
 class EchoJudge(CountingJudge):
-    """Answers True to everything; `deed` says how it misbehaves first."""
+    """Answers True to everything; `deed` defines its preceding misbehaviour."""
 
     model = "echo"
 
@@ -110,7 +110,7 @@ class EchoJudge(CountingJudge):
 
 @dataclass(frozen=True)
 class AskedPid(Metric):
-    """A judged metric that tells which process judges."""
+    """A judged metric that returns the id of the process that judges."""
 
     name: str = "asked_pid"
     score_names: tuple[str, ...] = ("asked_pid",)
@@ -130,7 +130,7 @@ class AskedPid(Metric):
 
 
 def workers_of(pid: int) -> list[int]:
-    """Return the worker processes of a process, by what the system knows."""
+    """Return the worker processes of a process, according to the system."""
     found = []
     for folder in Path("/proc").iterdir():
         if not folder.name.isdigit():
@@ -146,7 +146,7 @@ def workers_of(pid: int) -> list[int]:
 
 
 def is_running(pid: int) -> bool:
-    """Tell whether there is such a process, zombies aside."""
+    """Return whether there is such a process, zombies excluded."""
     try:
         state = (Path("/proc") / str(pid) / "stat").read_text().rpartition(")")[2].split()[0]
     except OSError:
@@ -155,7 +155,7 @@ def is_running(pid: int) -> bool:
 
 
 def ends(pid: int, within_s: float) -> bool:
-    """Wait for a process that is not ours to wait for."""
+    """Wait for the end of a process that is not a child."""
     deadline = time.monotonic() + within_s
     while is_running(pid):
         if time.monotonic() > deadline:
@@ -166,7 +166,7 @@ def ends(pid: int, within_s: float) -> bool:
 
 @metric
 def of_sitecustomize(sample: RagSample) -> float:
-    """Whether something instrumented this interpreter at its start."""
+    """Return whether this interpreter was instrumented at its start."""
     import sys
 
     return float(

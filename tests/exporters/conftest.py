@@ -37,12 +37,12 @@ CONTENT = {
     "item": "ITEM-TEXT",
 }
 SUMMARY = "1 of 2 chunks"
-"""What a score saw, without any text."""
+"""Metadata of a score, without any text."""
 
 
 @pytest.fixture
 def otlp() -> Iterator[Any]:
-    """An OTLP/HTTP receiver that decodes what it gets."""
+    """Yield an OTLP/HTTP receiver that decodes its requests."""
     receiver = OtlpReceiver()
     receiver.attributes_of = attributes_of
     receiver.value_of = value_of
@@ -52,7 +52,7 @@ def otlp() -> Iterator[Any]:
 
 @pytest.fixture
 def sdk() -> Iterator[SimpleNamespace]:
-    """The three providers of a real SDK, and what arrived there."""
+    """Yield the three providers of a real SDK, and their received data."""
     spans = InMemorySpanExporter()
     records = InMemoryLogRecordExporter()
     reader = _PatientReader()
@@ -80,20 +80,20 @@ def sdk() -> Iterator[SimpleNamespace]:
 
 
 class _PatientReader(InMemoryMetricReader):
-    """Collects thousands of points also on a machine that others keep busy: the SDK gives up after 10 s."""
+    """Collects thousands of points also on a busy machine, where the SDK gives up after 10 s."""
 
     def collect(self, timeout_millis: float = 600_000) -> None:
         super().collect(timeout_millis)
 
 
 def span_context(trace: int = 0xA1, span: int = 0xB1, *, sampled: bool = True) -> SpanContext:
-    """A span that the application or another instrumentation made."""
+    """Return a span of the application or of another instrumentation."""
     flags = TraceFlags(TraceFlags.SAMPLED if sampled else TraceFlags.DEFAULT)
     return SpanContext(trace, span, is_remote=False, trace_flags=flags)
 
 
 def score(name: str, value: float | None = 0.5, **changes: Any) -> Score:
-    """A score of a deterministic retrieval metric."""
+    """Return a score of a deterministic retrieval metric."""
     given = {
         "status": "ok" if value is not None else "undefined",
         "method": "exact",
@@ -119,7 +119,7 @@ SCORES = (
 
 @pytest.fixture
 def scored_run() -> Callable[..., ScoredRun]:
-    """Make a scored run; keyword arguments replace the run's fields."""
+    """Return a scored run; keyword arguments replace the run's fields."""
     return make_scored_run
 
 
@@ -132,7 +132,7 @@ def make_scored_run(
     rates: tuple[float, float] = (1.0, 1.0),
     **changes: Any,
 ) -> ScoredRun:
-    """A request with one retrieval, in the application's trace, full of content."""
+    """Return a request with one retrieval, in the application's trace, with content in every field."""
     contexts = (
         RetrievedContext(text=CONTENT["context"], id="doc-1", score=0.8, metadata={"p": 1}),
         RetrievedContext(text=CONTENT["context"] + " two"),
@@ -186,7 +186,7 @@ def make_scored_run(
 
 
 def hard_runs() -> list[ScoredRun]:
-    """Requests at the edges of what adapters build."""
+    """Return requests at the limits of what adapters build."""
     target = span_context(span=0xC1)
     odd = RetrievedContext(
         text="\x00\ud800" * 10,
@@ -216,7 +216,7 @@ def hard_runs() -> list[ScoredRun]:
 
 @pytest.fixture
 def make() -> SimpleNamespace:
-    """The builders of this folder, by name."""
+    """Return the builders of this folder, by name."""
     return SimpleNamespace(
         score=score,
         span_context=span_context,
@@ -231,7 +231,7 @@ def make() -> SimpleNamespace:
 
 
 class Backend:
-    """An HTTP API on loopback: answers as scripted, upserts what it takes, remembers the rest."""
+    """An HTTP API on loopback: answers as scripted, upserts accepted data, and records the rest."""
 
     def __init__(self):
         self.requests = []
@@ -239,12 +239,12 @@ class Backend:
         self.stored = {}
         self.puts = []
         self.configs = []
-        """How Phoenix is to show annotations; not among the requests."""
+        """Phoenix's display configuration of annotations; not among the requests."""
         self.traces = []
-        """What came over OTLP, as (path, headers, request)."""
+        """OTLP requests received, as (path, headers, request)."""
         self.seen = set()
         self.refuses = None
-        """Which events of a batch are refused with a status each; None: none."""
+        """The events of a batch that are rejected with a status each; None: none."""
         backend = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -295,7 +295,7 @@ class Backend:
         self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
 
     def take(self, path, body):
-        """Store what is not refused; return the answer, which only a batch has."""
+        """Store accepted data; return the response, which only a batch has."""
         if "batch" not in body:
             self.store(path, body)
             return {}
@@ -314,7 +314,7 @@ class Backend:
         """Upsert as Phoenix does (span, name, identifier) and as Langfuse does (id)."""
         if path == "/api/public/ingestion":
             for event in body["batch"]:
-                if event["id"] not in self.seen:  # an event it has seen is forgotten
+                if event["id"] not in self.seen:  # an event it has seen is dropped
                     self.seen.add(event["id"])
                     self.stored[event["body"]["id"]] = event["body"]
         else:
@@ -339,7 +339,7 @@ def backend():
 
 @pytest.fixture
 def recorded(make):
-    """A run whose spans another instrumentation recorded."""
+    """Return a run whose spans another instrumentation recorded."""
     return make.scored_run(
         target=make.span_context(span=0xC1), retrieval={"target": make.span_context(span=0xD1)}
     )

@@ -1,4 +1,4 @@
-"""A WSGI application that asks by hand, without a framework; served by gunicorn's greenlet workers in tests."""
+"""A WSGI application with manual calls, without a framework; served by gunicorn's greenlet workers in tests."""
 
 import os
 

@@ -1,6 +1,6 @@
 """A FastAPI application with a RAG chain and a meter, served by gunicorn in tests.
 
-Nothing is scored before the server ends, as if it were busy: all of it is to be done then.
+Nothing is scored before the server ends, as if it were busy: all scoring is left until then.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ ending = threading.Event()
 
 @metric
 def late(sample: RagSample) -> float:
-    """Whether the server ended before this was computed."""
+    """Return whether the server ended before this was computed."""
     return float(ending.wait(60))
 
 
@@ -40,7 +40,7 @@ chain = rag_chain()
 async def lifespan(app: FastAPI):
     yield
     ending.set()
-    # As docs/production.md says: uvicorn ends its process by the signal it was sent.
+    # As in docs/production.md: uvicorn ends its process by the signal it received.
     await asyncio.to_thread(meter.flush, 20)
 
 

@@ -1,8 +1,8 @@
-"""A pytest plugin that runs somebody else's tests with ragmeter attached to the whole process.
+"""A pytest plugin that runs other projects' tests with ragmeter attached to the whole process.
 
-``run.py`` loads it into the test suites of the frameworks themselves (``-p attached``), once with
-and once without ragmeter, and compares what it wrote down: the outcome of every test, what our
-guards contained, and what was still open when the last test had ended.
+``run.py`` loads it into the test suites of the frameworks themselves (``-p attached``), once with and once
+without ragmeter, and compares its records: the outcome of every test, the errors contained by ragmeter's
+guards, and the requests still open after the last test.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ import pytest
 
 LOG = Path(os.environ["RAGMETER_FRAMEWORKS_LOG"])
 ATTACH = os.environ.get("RAGMETER_FRAMEWORKS_ATTACH", "").split()
-"""Frameworks to attach to: ``langchain``, ``llama_index``; none: only the outcomes are noted."""
+"""Frameworks to attach to: ``langchain``, ``llama_index``; none: only the outcomes are recorded."""
 
 _outcomes: dict[str, str] = {}
 _reasons: dict[str, str] = {}
-"""Why a test failed, on one line."""
+"""The reason for a test's failure, on one line."""
 _attached: dict[str, Any] = {}
 
 
 class _Unended:
-    """The spans that LlamaIndex began and never ended: a run whose event loop was closed has none."""
+    """Spans that LlamaIndex began and never ended: a run whose event loop was closed has none."""
 
     open_spans: dict[str, Any]
 
@@ -44,13 +44,13 @@ class _Unended:
     span_drop = span_exit
 
     def close(self) -> None:
-        """Nothing to close."""
+        """Do nothing."""
 
     def capture_propagation_context(self) -> dict[str, Any]:
         return {}
 
     def restore_propagation_context(self, context: dict[str, Any]) -> None:
-        """Nothing to restore."""
+        """Do nothing."""
 
     @classmethod
     def class_name(cls) -> str:
@@ -72,7 +72,7 @@ def pytest_configure() -> None:
         )
     )
     _attached["observing"].__enter__()
-    # A few bytes are remembered: leaks of ours would be found by what stays open, not by this.
+    # A few bytes stay in memory: leaks of ragmeter's show in open requests, not here.
     memory = InMemoryExporter()
     meter = RagMeter(
         metrics=["retrieval_health"], exporters=[memory], limits=Limits(queue_size=100_000)
@@ -95,7 +95,7 @@ def pytest_configure() -> None:
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
-    """Note a test's outcome; a failure while it is set up or torn down is one, too."""
+    """Record a test's outcome; a failure of its setup or teardown is one, too."""
     if report.when == "call" or report.outcome != "passed":
         earlier = _outcomes.get(report.nodeid)
         if earlier in (None, "passed"):
@@ -107,7 +107,7 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
 
 
 def pytest_sessionfinish() -> None:
-    """Write down what happened."""
+    """Write the records."""
     facts: dict[str, Any] = {"outcomes": _outcomes, "reasons": _reasons}
     if _attached:
         for _ in range(3):

@@ -2,12 +2,12 @@
 
     python tests/frameworks/run.py [--full] [--suite NAME] [--folder FOLDER] [--freeze]
 
-Attaching ragmeter must change nothing for anybody else. The suites of LangChain, LangGraph and
-LlamaIndex (``suites.toml``) say what "anything" is: each runs twice, and must end the same way both
-times but for tests that count who listens. What fails without ragmeter, too, is printed with its reason, and is a
-problem unless ``fails_anyway`` says why it does; nothing of ours may have been contained meanwhile, and
-nothing be open at the end. Suites and environments are made in a folder outside the checkout.
-Exit status: 0 the same, 1 a difference, 2 a suite could not be run.
+Attaching ragmeter must not change the frameworks' behaviour, as defined by the suites of LangChain, LangGraph
+and LlamaIndex (``suites.toml``): each runs twice, with equal results except for tests that count listeners.
+Failures without ragmeter are printed with their reason, and are a problem unless ``fails_anyway`` explains
+them; ragmeter's guards must not have contained errors, and no request may be open at the end. Suites and
+environments are created in a folder outside the checkout. Exit status: 0 the same, 1 a difference, 2 a suite
+could not be run.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ PER_SUITE_S = 1800
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run what was asked for; return the exit status."""
+    """Run the requested suites; return the exit status."""
     options = _parser().parse_args(arguments)
     described = tomllib.loads((HERE / "suites.toml").read_text(encoding="utf-8"))
     suites = [
@@ -74,7 +74,7 @@ def _environment(folder: Path, described: Mapping[str, Any]) -> Path:
     """Return the Python of an environment with the frameworks, their test tools and ragmeter."""
     install = [str(CHECKOUT / ".ci" / "environment"), str(folder)]
     constraints = _constraints(folder.name)
-    # Written down with this Python; a release elsewhere must not break a change of ours unseen.
+    # Frozen for this Python; a release elsewhere must not break a change of ragmeter unnoticed.
     if sys.version_info[:2] == (3, 11) and not os.environ.get("CI_LATEST"):
         install += ["--constraint", str(constraints)]
     if not (folder / "complete").exists():
@@ -83,19 +83,19 @@ def _environment(folder: Path, described: Mapping[str, Any]) -> Path:
         for package in described.get("without_dependencies", ()):
             _checked([*install, "--no-deps", package])
         (folder / "complete").touch()
-    # The package itself is installed anew: it is what changes between two runs.
+    # The package itself is reinstalled: it is what changes between two runs.
     _checked([*install, "opentelemetry-api", "pydantic-settings", "rapidfuzz", "snowballstemmer"])
     _checked([*install, "--no-deps", "--force-reinstall", str(CHECKOUT)])
     return folder / "bin" / "python"
 
 
 def _constraints(environment: str) -> Path:
-    """Return the file of the versions that were installed when the suites last passed."""
+    """Return the file of the installed versions when the suites last passed."""
     return HERE / f"constraints-{environment}.txt"
 
 
 def _freeze(environment: str, python: Path, described: Mapping[str, Any]) -> None:
-    """Write down what is installed; neither the package nor what stands outside pip's resolution."""
+    """Write the installed versions, without the package and distributions outside pip's resolution."""
     outside = {package.partition("==")[0] for package in described.get("without_dependencies", ())}
     frozen = subprocess.run(
         [str(python), "-m", "pip", "freeze"], check=True, capture_output=True, text=True
@@ -137,7 +137,7 @@ def _sources(distribution: str, python: Path, folder: Path) -> Path:
 
 
 def _compare(suite: Mapping[str, Any], python: Path, folder: Path, *, full: bool) -> int:
-    """Run one suite without and with ragmeter; print what differs; return the exit status."""
+    """Run one suite without and with ragmeter; print the differences; return the exit status."""
     name = suite["distribution"]
     sources = _sources(name, python, folder)
     without = _run(suite, python, sources, folder, full=full, attach=())
@@ -162,7 +162,7 @@ def _compare(suite: Mapping[str, Any], python: Path, folder: Path, *, full: bool
     facts = attached["ragmeter"]
     anyway = {test: why for test, why in without["reasons"].items() if before[test] == "failed"}
     known = suite.get("fails_anyway", {})
-    # A test that fails by itself compares nothing: who adds one to the list says why that is no loss.
+    # A test that fails without ragmeter compares nothing: its entry in the list explains why that is no loss.
     problems += [
         f"{test}: fails without ragmeter, too, and is not on the list: {why}"
         for test, why in anyway.items()
@@ -193,9 +193,9 @@ def _compare(suite: Mapping[str, Any], python: Path, folder: Path, *, full: bool
 def _unsteady(
     suite: Mapping[str, Any], python: Path, sources: Path, folder: Path, test: str
 ) -> bool:
-    """Return whether a test that ended differently ends the same when its file is run again.
+    """Return whether a test with a different outcome has the same one when its file is run again.
 
-    Some suites assert on the clock, and fail on a busy machine with and without us.
+    Some suites assert on the clock, and fail on a busy machine with and without ragmeter.
     """
     module = {**suite, "tests": [test.partition("::")[0]], "options": []}
     for _ in range(3):
@@ -216,7 +216,7 @@ def _run(
     full: bool,
     attach: Sequence[str],
 ) -> dict[str, Any]:
-    """Run a suite once; return what the plugin wrote down."""
+    """Run a suite once; return the plugin's records."""
     label = f"{suite['distribution']}-{'attached' if attach else 'without'}"
     log = folder / f"{label}.json"
     log.unlink(missing_ok=True)

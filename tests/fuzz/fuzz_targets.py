@@ -1,4 +1,4 @@
-"""What is fuzzed, and what must hold: one function of bytes per way that others' data comes in.
+"""The fuzzed functions and their invariants: one function of bytes per input of foreign data.
 
 `test_fuzz.py` runs them with hypothesis, `fuzz_atheris.py` with coverage feedback.  A target raises
 `AssertionError` when a promise is broken; any other exception is a crash.
@@ -37,7 +37,7 @@ FREE = [
 
 
 class within:  # noqa: N801 -- reads as a phrase
-    """Fails when the block computes for longer than a generous bound by the size of its input."""
+    """Fail if the block computes for longer than a generous bound by the size of its input."""
 
     def __init__(self, data):
         self.bound_s = 20.0 + len(data) / 50_000
@@ -60,7 +60,7 @@ def _texts(data):
 
 
 def texts(data):
-    """Free metrics over any texts: a value in its range and status ok, or a status and no value."""
+    """Check free metrics on any texts: a value in its range and status ok, or a status and no value."""
     question, answer, wanted, *contexts = _texts(data)
     reference = Reference(answer=wanted, contexts=contexts[:2], context_ids=contexts[:1])
     sample = RagSample(question=question, answer=answer, contexts=contexts, reference=reference)
@@ -86,7 +86,7 @@ def _gone(path):
 
 
 def reference_files(data):
-    """Any bytes are references, or an error that names file and line, or what the file is as a whole."""
+    """Check that any bytes are references, or an error with file and line, or about the whole file."""
     for ending in ("jsonl", "csv"):
         path = _file(data, ending)
         try:
@@ -99,7 +99,7 @@ def reference_files(data):
 
 
 def rows(data):
-    """Any bytes are rows, good or bad, each with its line; never another exception."""
+    """Check that any bytes are rows, good or bad, each with its line; never another exception."""
     for ending in ("jsonl", "csv"):
         path = _file(data, ending)
         try:
@@ -122,7 +122,7 @@ _KINDS = {"verdict": bool, "choice": str, "texts": tuple, "pairs": tuple}
 
 
 def replies(data):
-    """Only asked ids, each with a value of the kind asked for; a quotation answers nothing."""
+    """Check that replies have only asked ids and values of the requested kind; a quotation answers nothing."""
     text = data.decode("utf-8", "replace")
     asked = {item.id: group for group in GROUPS for item in group.items}
     with contextlib.suppress(UnusableReplyError):
@@ -141,14 +141,14 @@ def _json(data):
 
 
 def notes(data):
-    """Any note in a framework's metadata is read, or refused with an error that a guard contains."""
+    """Check that any note in a framework's metadata is read, or rejected with a contained error."""
     with contextlib.suppress(ConfigurationError, ValidationError, TypeError):
         scope = parse_scope(_json(data))
         assert scope is None or isinstance(scope, RequestScope)
 
 
 class _Taking:
-    """A meter that builds what it is offered at once, and lets errors be seen."""
+    """A meter that builds offered runs at once, and does not contain errors."""
 
     def __init__(self):
         from ragmeter import RagMeter
@@ -164,7 +164,7 @@ class _Taking:
 
 
 def payloads(data):
-    """Whatever a chain gets and gives and a retriever returns: captured, and nothing raised inside."""
+    """Check that any input and output of a chain and a retriever is captured without an internal error."""
     value = _json(data)
     if isinstance(value, dict) and set(value) >= {"page_content", "metadata"}:
         value = [Document(str(value["page_content"]), metadata={"m": value["metadata"]})]
@@ -179,13 +179,13 @@ def payloads(data):
         handler.on_retriever_end(documents, run_id=retriever, parent_run_id=root)
         handler.on_chain_end(value, run_id=root)
     taking.meter.shutdown(60)
-    # A malformed note loses the note, told under this component, and not the request.
+    # Only the malformed note is lost, reported under this component, not the request.
     assert {component for component, _ in errors} <= {"langchain.metadata"}, errors
     assert len(taking.runs) == 1
 
 
 def recordings(data):
-    """Recorded spans: a request, or what cannot be read and why; the same in protobuf, JSON and lines."""
+    """Check recorded spans: a request, or the unreadable part with the reason; equal in all formats."""
     for ending in ("pb", "traces.pb", "logs.pb", "json", "jsonl"):
         path = _file(data, ending)
         try:
@@ -200,7 +200,7 @@ def recordings(data):
 
 
 def span_values(data):
-    """Spans of every convention with anything at all in their attributes: no reader raises."""
+    """Check that no reader raises on spans of every convention with any values in their attributes."""
     value = _text(data) if _is_text(data) else data.decode("latin-1")
     keys = [
         "input.value", "output.value", "retrieval.documents", "traceloop.entity.input",

@@ -1,4 +1,4 @@
-"""What tests of judged metrics share: a real local endpoint, and one way to score a sample."""
+"""Shared parts of tests of judged metrics: a real local endpoint, and one way to score a sample."""
 
 from collections.abc import Iterator
 
@@ -8,6 +8,6 @@ from openai_server import OpenAIServer
 
 @pytest.fixture
 def server() -> Iterator[OpenAIServer]:
-    """A judge's endpoint that answers true to everything until told otherwise."""
+    """Yield a judge's endpoint that answers true to everything by default."""
     with OpenAIServer() as running:
         yield running

@@ -7,7 +7,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 
 def vector_of(text):
-    """A vector that depends on the words of a text; the same words, the same direction."""
+    """Return a vector that depends on the words of a text; the same words, the same direction."""
     numbers = [0.0] * 16
     for word in text.lower().replace("?", " ").replace(".", " ").split():
         numbers[sum(map(ord, word)) % 16] += 1.0
@@ -21,7 +21,7 @@ class EmbeddingServer:
         script: Replies to give first, in order: (status, body, headers), or a function of the texts
             that returns the rows.
         requests: Headers and bodies so far.
-        most_texts: More in one call are refused with 413.
+        most_texts: Maximum texts in one call; more are rejected with 413.
     """
 
     def __init__(self):
@@ -79,6 +79,6 @@ class EmbeddingServer:
 
 
 def rows(texts):
-    """The rows, last first: the API does not promise an order."""
+    """Return the rows, last first: the API does not guarantee an order."""
     made = [{"index": n, "embedding": vector_of(text)} for n, text in enumerate(texts)]
     return made[::-1]

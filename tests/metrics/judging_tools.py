@@ -19,7 +19,7 @@ def oracle(name: str, **wanted: str) -> list[dict]:
 
 
 def judge_at(server: OpenAIServer, **options) -> OpenAIJudge:
-    """A judge at the local endpoint, impatient enough for tests."""
+    """Return a judge at the local endpoint, with timeouts for tests."""
     return OpenAIJudge("fake-model", server.url, "sk-test", **{"max_retries": 0, **options})
 
 
@@ -36,7 +36,7 @@ def only(server: OpenAIServer, metric, sample: RagSample, **options) -> Score:
 
 
 def verdicts(*values):
-    """Answer the n-th id of a group with the n-th value."""
+    """Return the n-th value for the n-th id of a group."""
 
     def answer(request: Request, item_id: str):
         return values[int(item_id[1:]) - 1]
@@ -45,7 +45,7 @@ def verdicts(*values):
 
 
 def sample(**fields) -> RagSample:
-    """A sample with something everywhere; `reference` is the reference answer."""
+    """Return a sample with a value in every field; `reference` is the reference answer."""
     reference = fields.pop("reference", "The lighthouse is 31 metres tall. It was lit in 1846.")
     given = {
         "question": "How tall is the lighthouse?",

@@ -1,8 +1,8 @@
-"""Replays recorded shapes of replies of real endpoints, choosing by what a request has.
+"""Replays recorded replies of real endpoints, selected by the fields of a request.
 
-Each record: what the endpoint says to a first request (json_schema, temperature, a cap of 500 tokens,
-system and user message), what it says `when_the_request_has` something else, what it says
-`in_sequence`, and what must become of it.  ``<ANSWER>`` stands for a correct reply.
+Each record: the endpoint's reply to a first request (json_schema, temperature, a cap of 500 tokens, system
+and user message), its reply `when_the_request_has` other fields, its replies `in_sequence`, and the expected
+outcome. ``<ANSWER>`` stands for a correct reply.
 """
 
 import json
@@ -31,13 +31,13 @@ def _has(body: dict, what: str) -> bool:
 
 
 def answer(request: Request) -> str:
-    """The correct reply: the first id true, the others false."""
+    """Return the correct reply: the first id true, the others false."""
     ids = request.ids
     return json.dumps(well_formed(request, lambda _, item_id: item_id == ids[0]))
 
 
 def filled(said: dict, request: Request) -> Misbehaviour:
-    """A recorded reply with the correct answer in its place."""
+    """Return a recorded reply with the correct answer inserted."""
     body = said["body"]
     text = body if isinstance(body, str) else json.dumps(body)
     quoted = answer(request) if isinstance(body, str) else json.dumps(answer(request))[1:-1]
@@ -47,7 +47,7 @@ def filled(said: dict, request: Request) -> Misbehaviour:
 
 
 class Replayed:
-    """One endpoint; a function of the request, as the server's scripts want it."""
+    """One endpoint; a function of the request, as the server's scripts require."""
 
     def __init__(self, record: dict) -> None:
         self._record = record

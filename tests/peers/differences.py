@@ -1,6 +1,7 @@
-"""What differs between the ways of watching one application, and why; writes docs/reference/ways.md.
+"""Differences between the ways of watching one application, with reasons; writes docs/reference/ways.md.
 
-``python tests/peers/differences.py``. The suite (`test_ways.py`) holds that nothing else differs, and that all of this does.
+``python tests/peers/differences.py``. The suite (`test_ways.py`) checks that there are no other differences,
+and that all of these exist.
 """
 
 from importlib import import_module
@@ -24,13 +25,13 @@ REASONS = {
 
 
 class Difference(NamedTuple):
-    """A way that tells an application's request unlike the handler does."""
+    """A way whose report of an application's request differs from the handler's."""
 
     framework: str
     application: str
     ways: tuple[str, ...]
     fields: tuple[str, ...]
-    """Of the sample, and ``scores``, in this order."""
+    """Fields of the sample, and ``scores``, in this order."""
     reason: str
 
 

@@ -1,4 +1,4 @@
-"""LangChain and LangGraph applications that are each asked once, with a config: what they are, not how they are watched."""
+"""LangChain and LangGraph applications that are called once, with a config; independent of the watching."""
 
 import asyncio
 import html
@@ -44,13 +44,13 @@ OTHER = "What does express shipping cost?"
 
 
 def found(*names: str, **fields: Any) -> FixedRetriever:
-    """A retriever that finds these texts."""
+    """Return a retriever that finds these texts."""
     fields["found"] = [Document(TEXTS[name], id=name, metadata={"source": name}) for name in names]
     return FixedRetriever(**fields)
 
 
 def says(*script: Any) -> ScriptedModel:
-    """A model that says these, one after the other."""
+    """Return a model that replies with these, one after the other."""
     return ScriptedModel(script=list(script or (ANSWER,)))
 
 
@@ -68,7 +68,7 @@ REPHRASE = ChatPromptTemplate.from_messages(
 
 
 def chain(retriever: Any, *script: Any, between: Any = joined) -> Any:
-    """The chain of every tutorial."""
+    """Return the usual tutorial chain."""
     given = {"context": retriever | between, "question": RunnablePassthrough()}
     return given | PROMPT | says(*script) | StrOutputParser()
 
@@ -110,7 +110,7 @@ def history(config: Any) -> None:
 
 
 def refined(config: Any) -> None:
-    """A draft by the first document, made better by the second."""
+    """A draft by the first document, improved by the second."""
     draft = "Refunds are paid back within 14 days, as it seems so far."
 
     def answer(question: str, config: Any) -> str:
@@ -188,7 +188,7 @@ def model_fails(config: Any) -> None:
 
 
 def call(name: str, query: str) -> AIMessage:
-    """A model's call of a tool."""
+    """Return a model's call of a tool."""
     return AIMessage(
         "", tool_calls=[{"name": name, "args": {"query": query}, "id": f"call-{query}"}]
     )
@@ -225,7 +225,7 @@ def agent_in_the_next_turn(config: Any) -> None:
 
 
 class State(TypedDict, total=False):
-    """What nodes hand on."""
+    """The state that nodes pass on."""
 
     question: str
     documents: list[Document]
@@ -267,7 +267,7 @@ def graph(keep: Any, *script: Any) -> Any:
 
 
 def criticised(config: Any) -> None:
-    """A judge of the answer is asked last."""
+    """A judge of the answer is called last."""
 
     def ask(question: str, config: Any) -> str:
         said = chain(found(*PLAIN)).invoke(question, config)
@@ -291,7 +291,7 @@ def rewritten(config: Any) -> None:
 
 
 def brief_drafts(config: Any) -> None:
-    """Sub-questions with one-word replies, put together."""
+    """Sub-questions with one-word replies, joined."""
     both = "Within 14 days, and express costs 9 euros, as two passages say."
 
     def ask(question: str, config: Any) -> str:
@@ -312,7 +312,7 @@ def brief_drafts(config: Any) -> None:
 
 
 def subagent(config: Any) -> None:
-    """A tool that asks a chain of its own."""
+    """A tool that calls its own chain."""
 
     @tool
     def ask_terms(query: str, config: RunnableConfig) -> str:
@@ -346,7 +346,7 @@ def search_by_a_function(config: Any) -> None:
 
 
 def documents_handed_in(config: Any) -> None:
-    """Retrieved first, and given to a chain afterwards."""
+    """Retrieved first, and passed to a chain afterwards."""
     documents = found(*PLAIN).invoke(QUESTION, config)
     stuff = create_stuff_documents_chain(says(), TALK)
     stuff.invoke({"input": QUESTION, "context": documents}, config)
@@ -360,7 +360,7 @@ def two_retrievers(config: Any) -> None:
 
 
 def retrieved_twice(config: Any) -> None:
-    """A second attempt takes the place of the first."""
+    """A second attempt replaces the first."""
 
     def ask(question: str, config: Any) -> str:
         found("hours", "warranty").invoke(question, config)
@@ -405,7 +405,7 @@ def structured(config: Any) -> None:
 
 
 def caught(config: Any) -> None:
-    """The first retriever fails, and the application says so to the model."""
+    """The first retriever fails, and the application reports it to the model."""
 
     def search(question: str, config: RunnableConfig) -> str:
         try:

@@ -1,4 +1,4 @@
-"""LlamaIndex applications that are each asked once: what they are, not how they are watched."""
+"""LlamaIndex applications that are each called once; independent of the watching."""
 
 import asyncio
 import inspect
@@ -38,7 +38,7 @@ PLAIN = ("refund", "shipping")
 
 
 def with_events(model: Any) -> Any:
-    """The model, firing events, as every model of LlamaIndex's own does."""
+    """Return the model with events, as every model of LlamaIndex's fires."""
     methods = {}
     for way in ("", "a", "stream_", "astream_"):
         for verb, callback in (("chat", llm_chat_callback), ("complete", llm_completion_callback)):
@@ -52,7 +52,7 @@ Model, AgentModel = with_events(ScriptedLLM), with_events(ScriptedAgentLLM)
 
 
 def found(*names: str, error: BaseException | None = None, **metadata: Any) -> ListRetriever:
-    """A retriever that finds these texts."""
+    """Return a retriever that finds these texts."""
     hidden = list(metadata)
     nodes = [
         TextNode(id_=name, text=TEXTS[name], metadata=metadata, excluded_llm_metadata_keys=hidden)
@@ -62,7 +62,7 @@ def found(*names: str, error: BaseException | None = None, **metadata: Any) -> L
 
 
 def says(*script: str, **fields: Any) -> Any:
-    """A model that says these, one after the other, and the last one from then on."""
+    """Return a model that replies with these, one after the other, then with the last one."""
     left = list(script or (ANSWER,))
     model = Model(reply=lambda _: left.pop(0) if len(left) > 1 else left[0], **fields)
     model.prompts = []
@@ -70,17 +70,17 @@ def says(*script: str, **fields: Any) -> Any:
 
 
 def calls(*script: Any) -> AgentModel:
-    """A model that calls these tools, or says these."""
+    """Return a model that calls these tools, or replies with these."""
     model = AgentModel()
     model.script, model.seen = [*script], []
     return model
 
 
-Settings.llm = says()  # some parts ask for OpenAI's where there is none
+Settings.llm = says()  # some parts request OpenAI's where there is none
 
 
 def engine(retriever: Any = None, *script: str, **options: Any) -> RetrieverQueryEngine:
-    """The engine of every tutorial."""
+    """Return the usual tutorial engine."""
     options.setdefault("llm", says(*script))
     return RetrieverQueryEngine.from_args(retriever or found(*PLAIN), **options)
 
@@ -109,7 +109,7 @@ def condensed_chat() -> None:
 
 
 def tools(*engines: Any) -> list[QueryEngineTool]:
-    """Engines as tools, by name."""
+    """Return engines as tools, by name."""
     return [
         QueryEngineTool.from_defaults(one, name=f"terms_{place}", description="The terms.")
         for place, one in enumerate(engines)
@@ -145,7 +145,7 @@ def sentence_window() -> None:
 
 
 class Retrieved(Event):
-    """What one step hands to the next."""
+    """The event that one step passes to the next."""
 
     nodes: Any
     query: str
@@ -209,7 +209,7 @@ def retriever_tool() -> None:
 
 
 def two_engines() -> None:
-    """Two engines are asked by a function, and a model puts their answers together."""
+    """Two engines are called by a function, and a model joins their answers."""
 
     async def flow() -> None:
         first = await engine(
@@ -231,7 +231,7 @@ def many_at_once() -> None:
 
 
 class Graded(Workflow):
-    """A model says of each text whether it is used."""
+    """A model decides for each text whether it is used."""
 
     @step
     async def retrieve(self, ev: StartEvent) -> Retrieved:
@@ -252,7 +252,7 @@ class Graded(Workflow):
 
 
 class Rephrased(Workflow):
-    """The question under a name of its own, rewritten for the search; the result is a mapping."""
+    """The question under a custom name, rewritten for the search; the result is a mapping."""
 
     @step
     async def only(self, ev: StartEvent) -> StopEvent:

@@ -22,7 +22,7 @@ APPLICATIONS = import_module(f"{FRAMEWORK}_applications").APPLICATIONS
 
 
 class Watch:
-    """A meter, and what it scored since one last looked."""
+    """A meter, and the requests it scored since the last reading."""
 
     def __init__(self):
         self.memory = InMemoryExporter()
@@ -30,7 +30,7 @@ class Watch:
         self._seen = 0
 
     def rows(self):
-        """Return what was scored since, in the order in which requests began."""
+        """Return the newly scored requests, in the order in which they began."""
         assert self.meter.flush(60)
         new = self.memory.results[self._seen :]
         self._seen += len(new)
