@@ -1,4 +1,4 @@
-"""Type-checked by mypy and pyright, never run: what users write must type-check."""
+"""Type-checked by mypy and pyright, never run: users' code that must type-check."""
 
 import sys
 from collections.abc import Sequence
@@ -43,7 +43,7 @@ def with_arguments(sample: RagSample) -> float:
 
 
 class Mine:
-    """An exporter of one's own."""
+    """A custom exporter."""
 
     def export(self, batch: Sequence[ScoredRun]) -> None:
         """Print."""
@@ -53,15 +53,15 @@ class Mine:
             sys.stdout.write(f"{result.sample.question} {value}")
 
     def flush(self, timeout_s: float) -> bool:
-        """Nothing to do."""
+        """Do nothing."""
         return timeout_s > 0
 
     def shutdown(self, timeout_s: float) -> None:
-        """Nothing to do."""
+        """Do nothing."""
 
 
 class Lenient(CountingJudge):
-    """A judge of one's own."""
+    """A custom judge."""
 
     model = "lenient"
 

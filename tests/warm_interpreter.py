@@ -1,9 +1,9 @@
-"""Programs in processes of their own, forked from an interpreter that has imported the frameworks already.
+"""Programs in separate processes, forked from an interpreter that has already imported the frameworks.
 
-Importing them is most of what a short program costs.  Each program is a fork that becomes `__main__`, with its own
-environment, folder and streams.  It ends as every program does, threads joined and exit functions run, except that modules
-are not torn down, which would cost as much as the program.  Of no use where the start itself is the matter: variables
-that the interpreter reads, and what is imported when.
+Importing them is most of the cost of a short program. Each program is a fork that becomes `__main__`, with
+its own environment, folder and streams. It ends as every program does, threads joined and exit functions run,
+except that modules are not torn down, which would cost as much as the program. Not for tests of the start
+itself: variables that the interpreter reads, and the order of imports.
 """
 
 import json
@@ -60,7 +60,7 @@ os._exit(status)
 
 
 class WarmInterpreter:
-    """An isolated interpreter after some preparation, and the programs that it forks into, one at a time."""
+    """An isolated interpreter after some preparation, and the programs into which it forks, one at a time."""
 
     def __init__(self, preparation: str) -> None:
         self._server = subprocess.Popen(
@@ -79,7 +79,7 @@ class WarmInterpreter:
         stdin: str = os.devnull,
         stderr: "Path | None" = None,
     ) -> "Program":
-        """Start `code` as `python -Ic` would."""
+        """Start `code` like `python -Ic`."""
         folder = Path(tempfile.mkdtemp(prefix="warm-"))
         program = {
             "code": code,
@@ -107,7 +107,7 @@ class Program:
     returncode: "int | None" = None
 
     def wait(self, timeout: "float | None" = None) -> int:
-        """Return how it ended, once it has."""
+        """Wait for its end and return the exit code."""
         if self.returncode is None:
             if not select.select([self.replies], [], [], timeout)[0]:
                 raise subprocess.TimeoutExpired(self.arguments, timeout)
@@ -115,7 +115,7 @@ class Program:
         return self.returncode
 
     def poll(self) -> "int | None":
-        """Return how it ended, if it has."""
+        """Return the exit code if it has ended, else None."""
         with suppress(subprocess.TimeoutExpired):
             return self.wait(0)
         return None
@@ -127,15 +127,15 @@ class Program:
                 os.kill(self.pid, number)
 
     def terminate(self) -> None:
-        """Ask it to end, unless it has."""
+        """Terminate it, unless it has ended."""
         self.send_signal(signal.SIGTERM)
 
     def kill(self) -> None:
-        """End it."""
+        """Kill it."""
         self.send_signal(signal.SIGKILL)
 
     def end(self, timeout: float = 100) -> "subprocess.CompletedProcess[str]":
-        """Wait for its end, and return what it wrote and how it ended."""
+        """Wait for its end, and return its output and exit code."""
         try:
             self.wait(timeout)
         except subprocess.TimeoutExpired:

@@ -119,7 +119,7 @@ SCORES = (
 
 @pytest.fixture
 def scored_run() -> Callable[..., ScoredRun]:
-    """Return a scored run; keyword arguments replace the run's fields."""
+    """Return a function that makes a scored run; keyword arguments replace the run's fields."""
     return make_scored_run
 
 

@@ -1,4 +1,4 @@
-"""What 200 means, as a table: ways to run the server × what goes wrong, tried with `ragmeter serve` as a process."""
+"""The meaning of 200 as a table: ways to run the server × faults, tried with `ragmeter serve` as a process."""
 
 import os
 import re
@@ -31,7 +31,7 @@ REASON = re.compile(r"ragmeter: the (store|spool's folder) \S+ cannot be used(: 
 
 @contextmanager
 def small_disk(folder, size):
-    """A disk of the folder's own, where this user may mount one: ext4, whose open files can become read-only."""
+    """Yield a disk for the folder, if this user may mount one: ext4, whose open files can become read-only."""
     folder.mkdir()
     image = folder.with_suffix(".img")
     with image.open("wb") as file:
@@ -60,11 +60,11 @@ def traces_in(body):
 
 
 class Setup:
-    """A way to run the server: with a store in a file, and all that stands beside it, on a small disk.
+    """A way to run the server: with a store in a file, and its other files, on a small disk.
 
     Attributes:
         options: Of the command line.
-        faults: What can go wrong: by name, a function of this object that returns a context manager.
+        faults: The possible faults: by name, a function of this object that returns a context manager.
         popen: Starts the server, as `subprocess.Popen` does.
     """
 
@@ -127,7 +127,7 @@ class Setup:
         return taken
 
     def found(self):
-        """Return the traces in the store, in which none may be twice."""
+        """Return the traces in the store, which must not contain any twice."""
         with closing(sqlite3.connect(self.disk / "ragmeter" / "serve.db")) as database:
             traces = [
                 trace for (trace,) in database.execute("SELECT lower(hex(trace_id)) FROM request")
@@ -162,8 +162,8 @@ class Setup:
 
     @contextmanager
     def read_only(self):
-        """No one may write the files, not even root, who has them open."""
-        # But that which SQLite has in memory: a process that writes there is killed.
+        """Make the files read-only for all, even for root, who has them open."""
+        # Except SQLite's memory: a process that writes there is killed.
         files = [path for path in self.disk.glob("**/*.db*") if path.suffix != ".db-shm"]
         files = [path for path in files if path.is_file()]
         subprocess.run(["chattr", "+i", *files], check=True)
@@ -191,7 +191,7 @@ class Setup:
 
 
 class SpoolAlone(Setup):
-    """Without a store: what is found is at the endpoint, where what is sent again has the same ids."""
+    """Without a store: found requests are at the endpoint, where repeated ones have the same ids."""
 
     def __init__(self, disk, endpoint, folder):
         super().__init__(disk, endpoint, folder)
@@ -214,7 +214,7 @@ def set_up(kind, tmp_path, *arguments, size=16 << 20, popen=subprocess.Popen):
 
 
 def holds(setup, fault):
-    """Try one cell: what was acknowledged before, during and after is found, or its operator is told that it is not."""
+    """Try one cell: acknowledged requests, before, during and after, are found, or the operator is warned."""
     if fault not in setup.faults:
         pytest.skip("cannot happen there")
     setup.start()
@@ -254,9 +254,9 @@ def holds(setup, fault):
 
 
 def begins(setup, fault):
-    """Try the cell at a start: the server keeps what it acknowledges, or it ends with the reason."""
+    """Try the cell at a start: the server keeps its acknowledged requests, or ends with the reason."""
     if fault not in setup.faults or fault in ("killed", "refused for good"):
-        pytest.skip("cannot happen there")  # or has nothing to do with a start
+        pytest.skip("cannot happen there")  # or is irrelevant to a start
     setup.start()
     acknowledged = setup.send(range(1, 1 + BATCH))
     assert acknowledged, setup.said()

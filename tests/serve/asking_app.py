@@ -1,4 +1,4 @@
-"""A LangChain application with our callback and the default OTLP settings: `python asking_app.py COUNT good|bad`.
+"""A LangChain application with the callback handler and default OTLP settings: `asking_app.py COUNT good|bad`.
 
 Only its model is scripted.  Bad: the retriever finds texts of something else.
 """
@@ -29,7 +29,7 @@ FOUND = {
 
 
 class Retriever(BaseRetriever):
-    """Finds what it is told to."""
+    """Finds its configured documents."""
 
     found: tuple
 
@@ -38,7 +38,7 @@ class Retriever(BaseRetriever):
 
 
 def main(count, quality):
-    """Ask so many times."""
+    """Send `count` requests."""
     tracers, loggers = TracerProvider(), LoggerProvider()
     tracers.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
     loggers.add_log_record_processor(BatchLogRecordProcessor(OTLPLogExporter()))

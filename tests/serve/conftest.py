@@ -1,4 +1,4 @@
-"""Both kinds of store, for the tests that are about either, and where scores are sent."""
+"""Both kinds of store, for tests of either, and the destination of scores."""
 
 import pytest
 from otlp_receiver import OtlpReceiver
@@ -28,7 +28,7 @@ evaluate([{"question": "How high?", "contexts": ["It is 4 m high."], "answer": "
 
 @pytest.fixture(scope="session")
 def warm():
-    """An interpreter that has imported the server, and forks into one."""
+    """Yield an interpreter that has imported the server, and forks into one."""
     interpreter = WarmInterpreter(PREPARATION)
     yield interpreter
     interpreter.close()
@@ -36,7 +36,7 @@ def warm():
 
 @pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.service)])
 def fresh(request, tmp_path_factory):
-    """Return where a new store can be kept, each time another place: a file, or the address of a database."""
+    """Return a function that returns a new place for a store each time: a file, or a database's address."""
     if request.param == "sqlite":
         return lambda: tmp_path_factory.mktemp("store") / "serve.db"
     return request.getfixturevalue("postgresql").database
@@ -44,7 +44,7 @@ def fresh(request, tmp_path_factory):
 
 @pytest.fixture
 def backend(monkeypatch):
-    """A backend that the standard variables name."""
+    """Yield a backend that the standard variables name."""
     for name in ("OTEL_SERVICE_NAME", "OTEL_RESOURCE_ATTRIBUTES", "RAGMETER_JSONL"):
         monkeypatch.delenv(name, raising=False)
     receiver = OtlpReceiver()

@@ -1,4 +1,4 @@
-"""Hours of traffic with a deployment in them, as a store holds it."""
+"""Hours of traffic with a deployment in them, in the form of a store."""
 
 import random
 from dataclasses import replace
@@ -26,7 +26,7 @@ def requests(
     first=0,
     **more,
 ):
-    """Scored runs of a service, a share of them bad, one after the other."""  # fmt: skip
+    """Return scored runs of a service, a share of them bad, one after the other."""  # fmt: skip
     results = InMemoryExporter()
     meter = RagMeter(exporters=[results])
     with meter.request("q", name="help") as one:

@@ -1,4 +1,4 @@
-"""Requests as the store would tell them, frozen in time, and the page made of them."""
+"""Requests in the store's form, frozen in time, and the page made of them."""
 
 from dataclasses import replace
 
@@ -352,7 +352,7 @@ HEARD = HeardService(
 
 
 class FrozenReader:
-    """Answers as the store would, from what it is given."""
+    """Answers like the store, from its given data."""
 
     def __init__(
         self, overview=OVERVIEW, before=BEFORE, rows=ROWS, views=(VIEW,), health=QUIET_HEALTH

@@ -1,4 +1,4 @@
-"""Compares a value with a JSON schema, as far as the schemas of our own API go; refuses keywords it does not know."""
+"""Compares a value with a JSON schema, with the keywords of ragmeter's API; rejects unknown keywords."""
 
 TYPES = {
     "object": dict, "array": list, "string": str, "boolean": bool, "integer": int, "number": (int, float),
@@ -11,12 +11,12 @@ KNOWN = {
 
 
 def wrong(value, schema, schemas, where="value"):
-    """Return what is wrong with a value, one sentence each.
+    """Return the errors of a value, one sentence each.
 
     Args:
-        value: As `json.loads` gave it.
-        schema: What it should be.
-        schemas: What references are of, by name.
+        value: As returned by `json.loads`.
+        schema: Its schema.
+        schemas: Targets of references, by name.
         where: The value's place, for the sentences.
     """
     assert set(schema) <= KNOWN, f"{where}: {set(schema) - KNOWN}"

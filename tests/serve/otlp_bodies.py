@@ -1,4 +1,4 @@
-"""Export requests made by hand, and recorded ones in other forms."""
+"""Hand-made export requests, and recorded ones in other forms."""
 
 import json
 
@@ -11,7 +11,7 @@ _IDS = {"traceId", "spanId", "parentSpanId"}
 
 
 def spans_of(*ids, trace=b"\x01" * 16, scope="app", service=None, **fields):
-    """An export request of spans with these ids, as a message."""
+    """Return an export request of spans with these ids, as a message."""
     request = ExportTraceServiceRequest()
     group = request.resource_spans.add()
     if service is not None:
@@ -25,7 +25,7 @@ def spans_of(*ids, trace=b"\x01" * 16, scope="app", service=None, **fields):
 
 
 def many_spans(count):
-    """An export request of so many spans, each a trace of its own, as bytes."""
+    """Return an export request of `count` spans, each a separate trace, as bytes."""
     ids = (number.to_bytes(8, "big") for number in range(1, count + 1))
     request = ExportTraceServiceRequest()
     scoped = request.resource_spans.add().scope_spans.add()
@@ -35,7 +35,7 @@ def many_spans(count):
 
 
 def as_json(signal, body):
-    """A body in protobuf as OTLP's JSON: ids are hex."""
+    """Return a protobuf body as OTLP's JSON: ids are hex."""
     value = MessageToDict(REQUESTS[signal].FromString(body))
     return json.dumps(_with_hex_ids(value)).encode()
 
@@ -56,5 +56,5 @@ def _with_hex_ids(value):
 
 
 def signal_of(file):
-    """What a recorded file holds."""
+    """Return the signal of a recorded file."""
     return "logs" if file.name.endswith(".logs.pb") else "traces"

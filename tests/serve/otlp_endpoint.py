@@ -1,4 +1,4 @@
-"""An OTLP/HTTP endpoint that answers as it is told, and what is sent to it."""
+"""An OTLP/HTTP endpoint with configurable responses, and its requests."""
 
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -8,11 +8,11 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from served import PATIENCE_S
 
 HANG_UP = 0
-"""No answer at all."""
+"""No response."""
 
 
 def request_of(*names, padding=0):
-    """An export request with a field that no version of the protocol knows."""
+    """Return an export request with a field that no version of the protocol has."""
     request = ExportTraceServiceRequest()
     for name in names:
         span = request.resource_spans.add().scope_spans.add().spans.add()
@@ -32,7 +32,7 @@ def names_in(bodies):
 
 
 class Endpoint:
-    """An OTLP/HTTP endpoint that answers as it is told, then 200."""
+    """An OTLP/HTTP endpoint that sends its configured responses, then 200."""
 
     def __init__(self, *answers, answer_body=b""):
         self.bodies, self.headers, self.paths = [], [], []

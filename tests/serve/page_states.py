@@ -1,4 +1,4 @@
-"""Every state that the page can be in, frozen, with the addresses where it shows."""
+"""Every state of the page, frozen, with its addresses."""
 
 from dataclasses import dataclass, replace
 
@@ -31,11 +31,11 @@ class State:
     """One state of the page."""
 
     given: dict
-    """What of the sources differs."""
+    """The sources that differ."""
     paths: tuple = ("/",)
-    """Where it shows."""
+    """The addresses that show it."""
     says: str = ""
-    """A word of it in English, so that what is looked at is that state."""
+    """A word of it in English, to verify that the page is in this state."""
 
 
 class Failing(FrozenReader):
@@ -48,7 +48,7 @@ class Failing(FrozenReader):
 
 
 class Guard:
-    """Contains what is raised."""
+    """Contains exceptions."""
 
     def __enter__(self):
         return self
@@ -187,7 +187,7 @@ STATES = {
 
 
 def sources_of(state, folder=None):
-    """Return the sources of a page in a state; labels and golden set are kept in `folder`."""
+    """Return the sources of a page in a state; labels and golden set are stored in `folder`."""
     given = dict(STATES[state].given)
     if folder is not None:
         golden = GoldenSet(folder / "golden.jsonl")

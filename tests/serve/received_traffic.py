@@ -1,4 +1,4 @@
-"""Weeks of requests that applications scored themselves, as a store receives them: quick, and the same in every run."""
+"""Weeks of requests that applications scored, as a store receives them: quick, and the same in every run."""
 
 import random
 
@@ -12,7 +12,7 @@ _VALUES = ("ragmeter.score.", "gen_ai.evaluation.score.value")
 
 
 def one(name="goodness", value=0.5, *, workflow="qa", run_id="r", **fields):
-    """A request with one score that its application gave it."""
+    """Return a request with one score from its application."""
     score = {"method": "lexical", "definition": "1", "target": "answer"} | fields.pop("score", {})
     sample = RagSample(question="Who?", contexts=None, answer="He.", name=workflow)
     run = RagRun(run_id=run_id, sample=sample, framework="langchain", started_ns=1, ended_ns=2)
@@ -22,7 +22,7 @@ def one(name="goodness", value=0.5, *, workflow="qa", run_id="r", **fields):
 
 
 class Traffic:
-    """What one application sends: copies of one request, each with an id and a value of its own.
+    """The traffic of one application: copies of one request, each with its own id and value.
 
     Args:
         example: The request, with one score.
@@ -35,13 +35,13 @@ class Traffic:
 
     @classmethod
     def of(cls, spans, records):
-        """The same of one request that an application has really sent."""
+        """Return the same for one request that an application has really sent."""
         made = cls.__new__(cls)
         made.spans, made.records, made.sent = spans, records, 0
         return made
 
     def send(self, store, values):
-        """Have a store receive one request for each value; None: with those that it came with."""
+        """Have a store receive one request for each value; None: with the original values."""
         spans, records = type(self.spans)(), type(self.records)()
         for value in values:
             self.sent += 1
@@ -69,15 +69,15 @@ class Traffic:
 
 
 def around(mean, count, rng):
-    """Values of a graded score, with this mean."""
+    """Return values of a graded score, with this mean."""
     return [min(1.0, max(0.0, rng.gauss(mean, 0.15))) for _ in range(count)]
 
 
 class Weeks:
-    """Passes time: each hour some requests come in, and what is over is looked at.
+    """Advances time: each hour some requests arrive, and finished hours are evaluated.
 
     Args:
-        began: When it begins, unix seconds: a whole hour.
+        began: The begin in unix seconds: a whole hour.
     """
 
     def __init__(self, began):
@@ -85,11 +85,11 @@ class Weeks:
         self.rng = random.Random(1_018)
 
     def clock(self):
-        """The seconds since the epoch."""
+        """Return the seconds since the epoch."""
         return self.now
 
     def pass_(self, hours, store, sources, look=lambda: None):
-        """Let hours pass, in the first minutes of which each source sends so many requests of such a mean."""
+        """Advance by hours, in whose first minutes each source sends a number of requests with a mean."""
         for _ in range(hours):
             self.now += 10.0
             for traffic, count, mean in sources:

@@ -1,4 +1,4 @@
-"""A real server on free ports, with a meter that keeps its results, and what sends to it."""
+"""A real server on free ports, with a meter that stores its results, and its senders."""
 
 import threading
 import time
@@ -26,7 +26,7 @@ class Served:
         self.grpc = f"127.0.0.1:{server.grpc_port}"
 
     def drained(self):
-        """Have everything scored that came, and return the scored runs."""
+        """Have all received requests scored, and return the scored runs."""
         assert self.server.stop(PATIENCE_S)
         return self._results.results
 
@@ -36,7 +36,7 @@ class Served:
 
 @contextmanager
 def served(**options):
-    """A server for the block."""
+    """Run a server for the block."""
     results = InMemoryExporter()
     meter = RagMeter(exporters=[results])
     given = {"http_port": 0, "grpc_port": 0, "grace_s": 0.0, "idle_s": 600.0}
@@ -58,7 +58,7 @@ def until(true, what="what was waited for"):
 
 
 class Stuck:
-    """An exporter that takes nothing until it is let go."""
+    """An exporter that blocks until it is released."""
 
     def __init__(self):
         self.go = threading.Event()
@@ -76,7 +76,7 @@ class Stuck:
 
 
 def traced_as(number, path=FULL):
-    """A recorded request under another trace id, and that id."""
+    """Return a recorded request under another trace id, and that id."""
     trace_id = number.to_bytes(16, "big")
     request = ExportTraceServiceRequest.FromString(path.read_bytes())
     for group in request.resource_spans:

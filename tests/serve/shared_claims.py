@@ -1,4 +1,4 @@
-"""Servers that find the same change, and one that is killed before it tells: on any store."""
+"""Servers that find the same change, and one that is killed before it reports: on any store."""
 
 import signal
 import subprocess
@@ -25,7 +25,7 @@ _MEAN = Estimate(mean=0.5, lower=0.4, upper=0.6, n_requests=90, n_judged=90, met
 
 
 def fall(**given):
-    """A fall that some server has found."""
+    """Return a fall that some server has found."""
     resource = given.pop("resource", {"service.name": "shop"})
     values = {
         "score": "goodness", "workflow": "qa", "segment": "language:zh", "service": "shop", "since": NOW - 3_600.0,
@@ -45,7 +45,7 @@ class Clock:
 
 
 class Teller:
-    """Keeps what it is told of changes."""
+    """Stores reported changes."""
 
     def __init__(self):
         self.told = []
@@ -57,7 +57,7 @@ class Teller:
 
 @contextmanager
 def telling(claims, clock, webhook=None):
-    """What tells people in one server."""
+    """Yield the part of a server that reports to people."""
     teller, errors = Teller(), ErrorLog()
     made = Notifier([teller], Guard("changes", errors), clock, webhook)
     made.claim_by(claims)
@@ -74,7 +74,7 @@ def telling(claims, clock, webhook=None):
 
 @contextmanager
 def server(place, clock):
-    """A server on a store, as far as telling goes."""
+    """Yield the reporting part of a server on a store."""
     store = Store(StoreOptions(**kept_at(place)), clock=clock)
     try:
         with telling(SharedClaims(store), clock) as made:
@@ -84,7 +84,7 @@ def server(place, clock):
 
 
 def killed_before_it_told(place):
-    """Have another process find the fall, claim it, and be killed when it is about to tell."""
+    """Have another process find the fall, claim it, and be killed just before its report."""
     ended = subprocess.run(
         [sys.executable, __file__, str(place), type(place).__name__], timeout=120, check=False
     )

@@ -1,4 +1,4 @@
-"""Scored requests as ragmeter in an application tells them, and what a store then holds."""
+"""Scored requests as exported by ragmeter in an application, and the content of a store afterwards."""
 
 import json
 import re
@@ -25,7 +25,7 @@ from ragmeter.serve.store import Store, StoreOptions
 
 try:
     from opentelemetry.sdk._logs.export import InMemoryLogRecordExporter
-except ImportError:  # as it was called
+except ImportError:  # under its earlier name
     from opentelemetry.sdk._logs.export import InMemoryLogExporter as InMemoryLogRecordExporter
 
 CHUNKS = ("The night watch was painted by Rembrandt.", "Cats sleep sixteen hours a day.")
@@ -42,7 +42,7 @@ def ask(meter, number, *, workflow="museum"):
 
 
 def scored(count, **options):
-    """Scored runs, by hand."""
+    """Return scored runs, made by hand."""
     results = InMemoryExporter()
     meter = RagMeter(exporters=[results], **options)
     for number in range(count):
@@ -53,7 +53,7 @@ def scored(count, **options):
 
 
 def judged(run, *failed, at_ms=None, model="judge-1", number=None):
-    """The scored run with two judged scores, of which these failed, each with a class of error; begun then."""
+    """Return the scored run with two judged scores, of which `failed` ones have an error class; begun then."""
     classes = dict(failed)
     names = ("faithfulness", "context_precision")
     scores = {
@@ -75,7 +75,7 @@ def judged(run, *failed, at_ms=None, model="judge-1", number=None):
 
 
 def told(runs, *, content=True, service="shop"):
-    """What an application with our callback sends of them: an export of spans, and one of log records."""
+    """Return the export of spans, and of log records, of an application with the callback handler."""
     spans, records = InMemorySpanExporter(), InMemoryLogRecordExporter()
     resource = Resource({"service.name": service})
     tracers = TracerProvider(resource=resource, shutdown_on_exit=False)
@@ -97,7 +97,7 @@ def told(runs, *, content=True, service="shop"):
 
 
 def pieces_of(*requests):
-    """The same, one export for each span and each record."""
+    """Return the same, one export for each span and each record."""
     found = []
     for request in requests:
         is_spans = isinstance(request, ExportTraceServiceRequest)
@@ -120,7 +120,7 @@ def pieces_of(*requests):
 
 
 def kept_at(place):
-    """The option that says where a store is: in a file, or, where that is a word, at an address."""
+    """Return the option with the place of a store: in a file, or, if that is a word, at an address."""
     return {"url": place} if isinstance(place, str) else {"path": place}
 
 
@@ -144,7 +144,7 @@ def earlier_version(path, version):
 
 @contextmanager
 def store(place=None, *, clock=None, **options):
-    """A store for the block."""
+    """Open a store for the block."""
     made = Store(
         StoreOptions(**kept_at(place), **options), **({} if clock is None else {"clock": clock})
     )
@@ -173,7 +173,7 @@ _LOGICAL = {
 
 
 def tables(place):
-    """Everything that a store says, whatever order it was written in; the same of either kind."""
+    """Return the whole content of a store, independent of the order of writing; the same for either kind."""
     if isinstance(place, str):
         found = rows(place, _LOGICAL)
     else:
@@ -184,7 +184,7 @@ def tables(place):
 
 
 def rows(address, queries):
-    """What queries find in the tables of a database."""
+    """Return the result of queries in the tables of a database."""
     import psycopg
 
     with psycopg.connect(address, options="-c search_path=ragmeter") as connection:

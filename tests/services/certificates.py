@@ -1,4 +1,4 @@
-"""A private authority and what it signs, made by openssl for one run of the tests; and one that signs nothing."""
+"""A private authority and its certificates, made by openssl for one run of the tests; and an unrelated one."""
 
 import shutil
 import subprocess
@@ -13,7 +13,7 @@ class Certificates:
     """Files in PEM form: `authority` signed `server`, for 127.0.0.1 and localhost alone, and `client`; `stranger` signed nothing.
 
     Args:
-        folder: Where they are made.
+        folder: The folder of the files.
     """
 
     def __init__(self, folder: Path) -> None:

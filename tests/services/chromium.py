@@ -1,6 +1,6 @@
 """A headless Chromium for the tests, driven over its DevTools protocol. Loopback pages only.
 
-One `Page` is one tab: go somewhere, wait for text, read what a person would read, take a picture.
+One `Page` is one tab: open an address, wait for text, read the visible text, take a picture.
 """
 
 import base64
@@ -42,7 +42,7 @@ class Chromium:
         self._open = ExitStack()
         self._last_id = 0
         self.hosts = set()
-        """Every host that a page asked for something."""
+        """Every host that a page sent a request to."""
 
     def _address(self, deadline):
         file = Path(self._profile.name) / "DevToolsActivePort"
@@ -103,7 +103,7 @@ class Page:
         return self._browser.call(method, self._session, **params)
 
     def evaluate(self, expression):
-        """Return the value of a JavaScript expression, of a promise what it comes to."""
+        """Return the value of a JavaScript expression; of a promise its result."""
         done = self.call(
             "Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True
         )
@@ -112,7 +112,7 @@ class Page:
 
     @property
     def text(self):
-        """What a person could read."""
+        """The visible text."""
         return self.evaluate("document.body ? document.body.innerText : ''")
 
     def wait_for(self, *patterns, timeout_s=60):
@@ -137,7 +137,7 @@ class Page:
         assert found, f"nothing says {text!r}"
 
     def press(self, key):
-        """Press a key and let it go, once the page's own script listens."""
+        """Press and release a key, once the page's own script listens."""
         wait_until(lambda: self.evaluate("document.readyState") == "complete", 60)
         text = {"Enter": "\r", "Tab": ""}.get(key, key)
         code = {"Enter": 13, "Tab": 9}.get(key, 0)
@@ -146,7 +146,7 @@ class Page:
         self.call("Input.dispatchKeyEvent", key=key, windowsVirtualKeyCode=code, type="keyUp")
 
     def scroll_to(self, text):
-        """Scroll until the innermost element whose text is `text` is the last that is seen."""
+        """Scroll until the innermost element whose text is `text` is the last visible one."""
         found = self.evaluate(
             "(() => { const all = [...document.querySelectorAll('*')].filter("
             f"e => e.innerText?.trim() === {json.dumps(text)});"
@@ -155,14 +155,14 @@ class Page:
         assert found, f"nothing says {text!r}"
 
     def fill(self, selector, text):
-        """Replace what stands in an editor of the page."""
+        """Replace the text in an editor of the page."""
         self.evaluate(f"document.querySelector({json.dumps(selector)}).focus()")
         select_all = {"key": "a", "code": "KeyA", "modifiers": 2, "commands": ["selectAll"]}
         self.call("Input.dispatchKeyEvent", type="keyDown", **select_all)
         self.call("Input.insertText", text=text)
         escape = {"key": "Escape", "code": "Escape", "windowsVirtualKeyCode": 27}
-        self.call("Input.dispatchKeyEvent", type="keyDown", **escape)  # closes what is suggested
+        self.call("Input.dispatchKeyEvent", type="keyDown", **escape)  # closes suggestions
 
     def picture(self):
-        """Return what the tab shows, as PNG."""
+        """Return a PNG of the tab."""
         return base64.b64decode(self.call("Page.captureScreenshot", format="png")["data"])

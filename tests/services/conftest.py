@@ -1,4 +1,4 @@
-"""Real backends for the tests marked ``service``; each is skipped, with the reason, where it is absent."""
+"""Real backends for the tests marked ``service``; each is skipped, with the reason, if it is absent."""
 
 import json
 import os
@@ -30,7 +30,7 @@ KAFKA = "RAGMETER_TEST_KAFKA"
 PICTURES = "RAGMETER_TEST_PICTURES"
 IMAGES = Path(__file__).parents[2] / "docs" / "images"
 BY_CHANCE = 4
-"""Lines of words that a picture and its page may not share: hints that come and go, the request that is the worst."""
+"""Lines of words that may differ between a picture and its page: transient hints, the worst request."""
 LARGEST_PICTURE = 250_000
 """Bytes; the documentation shows them."""
 
@@ -44,7 +44,8 @@ def pytest_collection_modifyitems(items):
             item.add_marker(pytest.mark.service)
             if item.get_closest_marker("timeout") is None:
                 item.add_marker(pytest.mark.timeout(300))
-            # The short form is without what waits for time-outs, brokers or whole minutes; CI runs one test of each file.
+            # The short form is without tests that wait for time-outs, brokers or whole minutes; CI runs one
+            # test of each file.
             if short and (
                 item.get_closest_marker("long_form") or (short == "first" and item.path in begun)
             ):
@@ -55,18 +56,18 @@ def pytest_collection_modifyitems(items):
 
 @dataclass
 class Phoenix:
-    """A running Phoenix: where it takes spans, and what it has."""
+    """A running Phoenix: its receiver's address, and its content."""
 
     url: str
     grpc: str
 
     def get(self, path, **query):
-        """GET a JSON document of its REST API; None when it does not exist yet."""
+        """GET a JSON document of its REST API; None if it does not exist yet."""
         reply = httpx.get(self.url + path, params=query, timeout=30)
         return None if reply.status_code == 404 else reply.raise_for_status().json()
 
     def node_id(self, project):
-        """Return the id that the pages' addresses use for a project."""
+        """Return a project's id in the addresses of pages."""
         [found] = [p for p in self.get("/v1/projects")["data"] if p["name"] == project]
         return found["id"]
 
@@ -82,7 +83,7 @@ def phoenix(tmp_path_factory):
     http, grpc = free_port(), free_port()
     launcher = Path(__file__).with_name("phoenix_server.py")
     command = [python, str(launcher), str(http), str(grpc), str(directory)]
-    # The port of Python's own Prometheus server must not be opened, nor our PYTHONPATH be seen.
+    # The port of Python's own Prometheus server must not be opened, nor the tests' PYTHONPATH be seen.
     env = {k: v for k, v in os.environ.items() if not k.startswith(("PYTHON", "OTEL_", "PHOENIX_"))}
     url = f"http://127.0.0.1:{http}"
     with running(command, directory / "log", f"{url}/healthz", timeout_s=240, env=env) as process:
@@ -94,7 +95,7 @@ def phoenix(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def llama(tmp_path_factory):
-    """The address of a small real language model."""
+    """Return the address of a small real language model."""
     python = os.environ.get(LLAMA_PYTHON)
     if not python:
         pytest.skip(
@@ -110,7 +111,7 @@ def llama(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def litellm(llama, tmp_path_factory):
-    """The address of a LiteLLM proxy before that model, and the key that it wants."""
+    """Return the address of a LiteLLM proxy before that model, and its key."""
     program = os.environ.get(LITELLM)
     if not program:
         pytest.skip(f"{LITELLM} names no litellm with its proxy; see .ci/services")
@@ -138,7 +139,7 @@ def litellm(llama, tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def traced_python():
-    """A Python with frameworks and the instrumentations of others, and ragmeter."""
+    """Return a Python with frameworks, other projects' instrumentations, and ragmeter."""
     python = os.environ.get(TRACED_PYTHON)
     if not python:
         pytest.skip(
@@ -149,7 +150,7 @@ def traced_python():
 
 @pytest.fixture(scope="session")
 def traced_node():
-    """A folder `node_modules` with what traced/package.json names."""
+    """Return a folder `node_modules` with the packages of traced/package.json."""
     modules = os.environ.get(TRACED_NODE)
     if not modules or not Path(modules).is_dir():
         pytest.skip(f"{TRACED_NODE} names no node_modules of traced/package.json; see .ci/services")
@@ -158,7 +159,7 @@ def traced_node():
 
 
 def named_or_cached(variable, what, script):
-    """Return the path that a variable names, else what a script finds in its cache, or skip."""
+    """Return the path in a variable, else a script's result in its cache, or skip."""
     found = os.environ.get(variable)
     if found:
         return found
@@ -173,25 +174,25 @@ def named_or_cached(variable, what, script):
 
 @pytest.fixture(scope="session")
 def collector_program():
-    """The program of the OpenTelemetry Collector that collector/manifest.yaml describes."""
+    """Return the program of the OpenTelemetry Collector that collector/manifest.yaml describes."""
     return named_or_cached(COLLECTOR, "Collector", "collector/build")
 
 
 @pytest.fixture(scope="session")
 def jaeger_program():
-    """The program of Jaeger's all-in-one."""
+    """Return the program of Jaeger's all-in-one."""
     return named_or_cached(JAEGER, "Jaeger", "jaeger/build")
 
 
 @pytest.fixture(scope="session")
 def zipkin(tmp_path_factory):
-    """The address of a Zipkin that keeps what it gets in memory."""
+    """Yield the address of a Zipkin that stores its data in memory."""
     jar = os.environ.get(ZIPKIN)
     if not jar:
         pytest.skip(f"{ZIPKIN} names no zipkin-server-slim.jar; .ci/services fetches it")
     port = free_port()
     command = [program("java"), "-Xmx256m", "-jar", jar]
-    # What else it could listen to is switched off; no other port is opened.
+    # Its other listeners are switched off; no other port is opened.
     command += [
         "--armeria.ports[0].address=127.0.0.1",
         f"--armeria.ports[0].port={port}",
@@ -209,7 +210,7 @@ def zipkin(tmp_path_factory):
 
 @pytest.fixture
 def start_redis(tmp_path):
-    """A function that starts a Redis of the test's own, with options of its command line."""
+    """Yield a function that starts a private Redis, with options of its command line."""
     servers = []
 
     def start(*options):
@@ -228,7 +229,7 @@ def redis_server(start_redis):
 
 @pytest.fixture
 def patient_redis(monkeypatch):
-    """Let a busy machine answer late: Redis counts as away after a minute, in this process."""
+    """Allow for a slow machine: Redis counts as unavailable only after a minute, in this process."""
     from ragmeter.metrics._process import redis
 
     monkeypatch.setattr(redis, "LONGEST_WAIT_S", 60.0)
@@ -236,7 +237,7 @@ def patient_redis(monkeypatch):
 
 @pytest.fixture(scope="session")
 def axe():
-    """The source of axe-core, which looks for barriers on a page."""
+    """Return the source of axe-core, which checks the accessibility of a page."""
     modules = os.environ.get(AXE)
     file = Path(modules or ".") / "axe-core" / "axe.min.js"
     if not modules or not file.is_file():
@@ -246,14 +247,14 @@ def axe():
 
 @pytest.fixture(scope="session")
 def kafka_jars():
-    """The folder of a Kafka broker's JARs."""
+    """Return the folder of a Kafka broker's JARs."""
     program("java")
     return named_or_cached(KAFKA, "broker's JARs", "kafka/fetch")
 
 
 @pytest.fixture(scope="session")
 def kafka(kafka_jars, tmp_path_factory):
-    """A Kafka broker that no test stops."""
+    """Yield a Kafka broker that no test stops."""
     from kafka_broker import broker_in
 
     with broker_in(program("java"), kafka_jars, tmp_path_factory.mktemp("kafka")) as kafka_node:
@@ -275,13 +276,13 @@ def browser():
 
 @pytest.fixture
 def tabs(browser):
-    """Open pages that note whatever their content policy forbids; they are closed again."""
+    """Yield a function that opens pages and records violations of their content policy; close them again."""
     pages = []
 
     def opened(url, **size):
         page = browser.open("about:blank", **size)
         pages.append(page)
-        page.call("Network.clearBrowserCookies")  # a language that was chosen is kept in one
+        page.call("Network.clearBrowserCookies")  # a chosen language is stored in one
         return noting(page, url)
 
     yield opened
@@ -302,17 +303,17 @@ def noting(page, url):
 
 @pytest.fixture
 def keep_picture():
-    """Keep a page's picture for the documentation, when asked to by an environment variable."""
+    """Store a page's picture for the documentation, if an environment variable requests it."""
 
     def keep(page, name):
-        # Long lists to choose from are not on the picture: Prometheus' of all its metrics.
+        # Long option lists are not on the picture: Prometheus' of all its metrics.
         page.evaluate(
             "document.querySelectorAll('select').forEach(e => e.length > 50 && (e.length = 1))"
         )
         said = IMAGES / f"{name}.txt"
         directory = os.environ.get(PICTURES)
         if directory:
-            time.sleep(2)  # what fades in is not on the picture before; nothing is asserted of it
+            time.sleep(2)  # transitions must end before the picture; nothing is asserted of it
             png = page.picture()
             assert png.startswith(b"\x89PNG")
             assert len(png) < LARGEST_PICTURE, f"{name} has {len(png)} bytes"
@@ -320,25 +321,25 @@ def keep_picture():
             (Path(directory) / f"{name}.png").write_bytes(png)
             (Path(directory) / f"{name}.txt").write_text(words_on(page), encoding="utf-8")
         elif said.exists():
-            # What a reader of the documentation sees is what the page has now.
+            # The reader of the documentation sees the page's current state.
             expected = set(said.read_text("utf-8").splitlines())
             deadline = time.monotonic() + 60
             while len(other := set(words_on(page).splitlines()) ^ expected) > BY_CHANCE:
                 assert time.monotonic() < deadline, (
                     f"take the pictures again: make pictures; {other}"
                 )
-                time.sleep(0.5)  # charts come late
+                time.sleep(0.5)  # charts arrive late
 
     return keep
 
 
 def words_on(page):
-    """Return the lines of a page that have a word, each once, in order of the alphabet: rows change places.
+    """Return the lines of a page with a word, without repetitions, in alphabetical order: rows change places.
 
     Numbers differ from run to run: times and their half of the day, ids, scores of a busy machine.
     """
     uuid = r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"
-    text = re.sub(r"/\S*/pytest-of-\S*/", "", page.text)  # where the test keeps its files
+    text = re.sub(r"/\S*/pytest-of-\S*/", "", page.text)  # where the test stores its files
     text = re.sub(rf"{uuid}|[0-9a-f]{{8,}}|\d+([.,:]\d+)*( [AP]M\b)?", "0", text)
     lines = {line.strip() for line in text.split("\n")}
     return "\n".join(sorted(line for line in lines if re.search(r"[^\W\d]{3}", line))) + "\n"

@@ -1,6 +1,7 @@
-"""Counters of services that a test cannot wait for: quiet, empty, small, broken, and one with segments and changes.
+"""Counters of services: quiet, empty, small, broken, and one with segments and changes.
 
-A page for Prometheus to scrape, with `job` and `instance` as a Collector would give them. What is counted grows with time.
+A page for Prometheus to scrape, with `job` and `instance` as a Collector would give them. Counts grow with
+time.
 """
 
 import threading
@@ -49,7 +50,7 @@ class CountedServices:
         self._thread.join(30)
 
     def text(self):
-        """Return what there is to scrape."""
+        """Return the page to scrape."""
         elapsed = time.monotonic() - self.began
         lines = []
         for job in ("quiet", "empty", "small", "broken", "parts"):

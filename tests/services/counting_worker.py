@@ -1,6 +1,6 @@
 """A worker whose requests are names: it writes one line for each call of the judge and for each export.
 
-What it does with a message is what `BatchWorker` does with one, without metrics: queue and engine are what is tested.
+It processes a message like `BatchWorker`, without metrics: queue and engine are under test.
 """
 
 import json
@@ -15,7 +15,7 @@ from ragmeter.fleet.transport import Dead, Disposition
 
 sys.stdout.reconfigure(
     line_buffering=True
-)  # processes of the worker may end without emptying buffers
+)  # processes of the worker may end without flushing buffers
 
 
 class Counting:

@@ -1,9 +1,10 @@
-"""The shell in which the commands of the pages run: a folder for each page, and what stands in for what cannot be had.
+"""The shell for the commands of the pages: a folder for each page, and stand-ins for unavailable programs.
 
-`Shell` runs a page's blocks with ``bash -e``, one after the other, as their reader would. On its PATH this same file answers
-to the names of `STAND_INS`: ``python3 -m venv`` makes an environment that is this one, ``pip`` looks whether what it is to install is a
-distribution or an extra that there is, ``ragmeter``, ``gunicorn`` and ``opentelemetry-instrument`` are the real ones.
-What serves until it is ended is left running once it has answered, ended with its page by its process id, and must then have ended well.
+`Shell` runs a page's blocks with ``bash -e``, one after the other, as their reader would. On its PATH this
+same file runs under the names of `STAND_INS`: ``python3 -m venv`` makes an environment that is this one,
+``pip`` checks that its arguments are existing distributions or extras, ``ragmeter``, ``gunicorn`` and
+``opentelemetry-instrument`` are the real ones. Servers continue to run once they have answered, are ended
+with their page by their process id, and must then exit without an error.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from typing import NoReturn
 ROOT = Path(__file__).resolve().parents[2]
 STAND_INS = ("python", "python3", "pip", "ragmeter", "gunicorn", "opentelemetry-instrument", "make")
 PATIENCE_S = 60.0
-"""How long a server may take to answer, and to end."""
+"""Seconds within which a server must answer, and end."""
 SERVED = re.compile(r"(?:HTTP on|Listening at:) https?://(?:127\.0\.0\.1|0\.0\.0\.0):(\d+)")
 WORKS = "until SIGTERM or Ctrl-C"
 APPLICATION = """
@@ -42,17 +43,17 @@ def app(environ, start_response):
     start_response("200 OK", [("Content-Type", "text/plain")])
     return [b"well"]
 """
-"""What the pages call ``app.py``, where they do not show one."""
+"""Content of ``app.py`` for pages that do not show one."""
 
 
 class Shell:
     """The shell of one page.
 
     Args:
-        folder: Where the page is followed; empty but for the files that it speaks of.
-        ports: Those that stand in for OTLP's, 4318 and 4317, which others may have.
-        judge: Address of what answers for an OpenAI-compatible endpoint.
-        names: Addresses and places of the pages, and what stands for each here.
+        folder: The page's working folder; empty except for the files that it mentions.
+        ports: Replacements of OTLP's, 4318 and 4317, which may be in use.
+        judge: Address of the stand-in for an OpenAI-compatible endpoint.
+        names: Addresses and places of the pages, and their replacements here.
     """
 
     def __init__(
@@ -81,11 +82,11 @@ class Shell:
         }
 
     def run(self, code: str, keys: str = "") -> str:
-        """Run a block; return what went wrong, or nothing.
+        """Run a block; return its errors, or an empty text.
 
         Args:
-            code: As it stands on the page.
-            keys: What its reader types.
+            code: The page's text.
+            keys: The reader's input.
         """
         for name, here in self._names.items():
             code = here.join(re.split(rf"(?<!\d){re.escape(name)}(?!\d)", code))
@@ -104,7 +105,7 @@ class Shell:
         return f"{code}\nexit code {done.returncode}\n{done.stdout[-1500:]}\n{done.stderr[-2500:]}"
 
     def close(self) -> list[str]:
-        """End what serves, the last one first; return what did not end as it should."""
+        """End servers, the last one first; return those that did not end as they should."""
         wrong = []
         for pid in sorted(self._state.glob("*.pid"), key=lambda one: -one.stat().st_mtime_ns):
             ended = pid.with_suffix(".ended")
@@ -121,7 +122,7 @@ class Shell:
 
 
 def _fill(folder: Path) -> None:
-    """Put the stand-ins into a folder of programs."""
+    """Write the stand-ins into a folder of programs."""
     folder.mkdir(parents=True, exist_ok=True)
     for name in STAND_INS:
         program = folder / name
@@ -142,7 +143,7 @@ def _become(program: str, arguments: list[str]) -> NoReturn:
 
 
 def _python(arguments: list[str]) -> None:
-    """Be Python; make an environment that has what this one has, at once."""
+    """Run as Python; ``-m venv`` creates an environment with this one's packages, at once."""
     if arguments[:2] == ["-m", "venv"]:
         _fill(Path(arguments[2]) / "bin")
         return
@@ -151,14 +152,14 @@ def _python(arguments: list[str]) -> None:
 
 
 def _known_distributions() -> set[str]:
-    """Return the names of all distributions that this repository installs anywhere, in CI or for a benchmark."""
+    """Return the names of all distributions that this repository installs, in CI or for a benchmark."""
     places = [ROOT / "pyproject.toml", ROOT / "benchmarks/peers.toml", *ROOT.glob(".ci/*")]
     text = "\n".join(place.read_text("utf-8") for place in places if place.is_file())
     return {re.sub(r"[-_.]+", "-", name).lower() for name in re.findall(r"[\w.-]+", text)}
 
 
 def _pip(arguments: list[str]) -> None:
-    """Look whether what is to be installed is there to be installed; make what is to be built."""
+    """Check that the packages to install exist; build those that are to be built."""
     from packaging.requirements import Requirement
 
     own = "ragmeter-otel"
@@ -195,7 +196,7 @@ def _pip(arguments: list[str]) -> None:
 
 
 def _ragmeter(arguments: list[str]) -> None:
-    """Be ``ragmeter``, on the page's ports where it serves."""
+    """Run as ``ragmeter``, on the page's ports if it serves."""
     if "--judge-model" in arguments or "RAGMETER_JUDGE_MODEL" in os.environ:
         os.environ |= {
             "OPENAI_BASE_URL": os.environ["DOCUMENTED_JUDGE"],
@@ -217,13 +218,13 @@ def _ragmeter(arguments: list[str]) -> None:
 
 
 def _gunicorn(arguments: list[str]) -> None:
-    """Be gunicorn, with fewer workers, on a port of its own."""
+    """Run as gunicorn, with fewer workers, on a separate port."""
     fewer = ["1" if before == "-w" else word for before, word in zip(["", *arguments], arguments)]  # noqa: B905
     _leave_running("gunicorn", "gunicorn", ["--bind", "127.0.0.1:0", *fewer], "/")
 
 
 def _leave_running(name: str, program: str, arguments: list[str], path: str) -> None:
-    """Start what serves, wait until it answers (without a path: says that it works), and leave it running."""
+    """Start a server, wait until it answers (without a path: reports that it works), and leave it running."""
     state = Path(os.environ["DOCUMENTED_STATE"])
     base = state / f"{name}-{len(list(state.glob('*.pid')))}"
     real = str(Path(sys.executable).with_name(program))
@@ -257,13 +258,13 @@ def _answers(told: str, path: str) -> bool:
         with urllib.request.urlopen(f"http://127.0.0.1:{found[1]}{path}", timeout=10) as reply:
             return bool(reply.status == 200)
     except urllib.error.HTTPError as refused:
-        return refused.code in (401, 403)  # it asks for its token
+        return refused.code in (401, 403)  # it prompts for its token
     except OSError:
         return False
 
 
 def _make(arguments: list[str]) -> None:
-    """Look whether there is such a target."""
+    """Check that there is such a target."""
     os.execvp("/usr/bin/make", ["make", "--directory", str(ROOT), "--dry-run", *arguments])
 
 

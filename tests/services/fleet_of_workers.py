@@ -1,4 +1,4 @@
-"""Workers on a queue of their own, and what they did, counted at the edges: one line per export, one per judge call."""
+"""Workers on a private queue, and their counted work: one line per export, one per judge call."""
 
 import json
 import os
@@ -23,7 +23,7 @@ class Fleet:
     Args:
         broker: The broker.
         folder: For what the workers write.
-        name: Of the test: what its queues begin with.
+        name: The test's, as the prefix of its queues.
     """
 
     def __init__(self, broker, folder, name):
@@ -31,7 +31,7 @@ class Fleet:
         self.prefix = re.sub(r"\W", "-", name)[:100]
         self.url = f"{broker.url}?queue={self.prefix}"
         self.exports, self.calls, self.log = folder / "exports", folder / "calls", folder / "log"
-        self.gate = folder / "gate"  # what is held is let go when this file is there
+        self.gate = folder / "gate"  # held messages are released when this file exists
         self.workers = []
 
     def __enter__(self):
@@ -46,7 +46,7 @@ class Fleet:
             self.kill(worker)
 
     def send(self, *ids):
-        """Publish one message with these requests. What `counting_worker.py` does depends on their names."""
+        """Publish one message with these requests. `counting_worker.py` acts on their names."""
         body = json.dumps({"ids": ids}).encode()
 
         def sent():
@@ -81,7 +81,7 @@ class Fleet:
             worker.wait()
 
     def drain(self, worker):
-        """End a worker as an orchestrator does; return its exit code."""
+        """End a worker like an orchestrator; return its exit code."""
         worker.terminate()
         return worker.wait(60)
 
@@ -91,11 +91,11 @@ class Fleet:
         return [int(one) for one in found.split()]
 
     def exported(self):
-        """Return how often each request was exported."""
+        """Return the number of exports of each request."""
         return Counter(_lines(self.exports))
 
     def judged(self):
-        """Return how often each request was judged."""
+        """Return the number of judgements of each request."""
         return Counter(_lines(self.calls))
 
     def wait_exported(self, *ids, timeout_s=60):
@@ -103,11 +103,11 @@ class Fleet:
         wait_until(lambda: set(ids) <= set(self.exported()), timeout_s, self._told("exported"))
 
     def wait_judged(self, count, timeout_s=60):
-        """Wait until so many calls of the judge have begun."""
+        """Wait until that number of the judge's calls has begun."""
         wait_until(lambda: self.judged().total() >= count, timeout_s, self._told("judged"))
 
     def wait_dead(self, count, timeout_s=60):
-        """Wait until so many messages are dead letters."""
+        """Wait until that number of messages are dead letters."""
         wait_until(lambda: self.queue.status().dead == count, timeout_s, self._told("dead"))
 
     def _told(self, what):
@@ -115,6 +115,6 @@ class Fleet:
 
 
 def _lines(path):
-    # A line that is being written is not there yet.
+    # A line that is still being written does not count.
     text = path.read_text() if path.exists() else ""
     return text[: text.rfind("\n") + 1].split()

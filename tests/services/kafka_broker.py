@@ -1,4 +1,4 @@
-"""A real Kafka broker for the tests: one process, on loopback, that can be stopped and started again with what it holds."""
+"""A real Kafka broker for the tests: one process, on loopback, that can be stopped and restarted."""
 
 import subprocess
 from contextlib import contextmanager
@@ -8,11 +8,11 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from processes import free_port, wait_until
 
 STARTED_S = 180
-"""How long a broker may take to start or to do something, on a machine that does other things."""
+"""Seconds within which a broker must start or act, on a busy machine."""
 
 
 class Broker:
-    """A broker of its own folder."""
+    """A broker with a private folder."""
 
     def __init__(self, java, jars, folder):
         self._java = [java, "-Xmx384m", "-XX:+UseSerialGC", "-cp", f"{jars}/*"]
@@ -44,7 +44,7 @@ class Broker:
         )
 
     def start(self):
-        """Start it, with what it holds; return when it answers."""
+        """Start it, with its data; return when it answers."""
         log = self._folder / "log"
         with log.open("ab") as output:
             self._process = subprocess.Popen(
@@ -62,7 +62,7 @@ class Broker:
         wait_until(answers, STARTED_S, "the broker does not answer")
 
     def stop(self):
-        """Stop it; what it holds stays."""
+        """Stop it; its data remains."""
         if self._process is not None:
             self._process.terminate()
             try:
@@ -73,13 +73,13 @@ class Broker:
             self._process = None
 
     def make(self, topic, partitions):
-        """Make a topic."""
+        """Create a topic."""
         client = AdminClient({"bootstrap.servers": self.address, "log_level": 0})
         [made] = client.create_topics([NewTopic(topic, partitions, 1)]).values()
         made.result(STARTED_S)
 
     def write(self, topic, messages):
-        """Write messages, pairs of key and value; return partition and offset of each, once the broker has them all."""
+        """Write messages, pairs of key and value; return partition and offset of each, once all are stored."""
         producer = Producer(
             {
                 "bootstrap.servers": self.address,
@@ -104,7 +104,7 @@ class Broker:
         return [places[number] for number in sorted(places)]
 
     def committed(self, topic, partitions, group):
-        """Return the offsets at which a group goes on, by partition; -1001: it has not begun."""
+        """Return a group's committed offsets by partition; -1001: none yet."""
         asked = [TopicPartition(topic, number) for number in range(partitions)]
         client = Consumer({"bootstrap.servers": self.address, "group.id": group, "log_level": 0})
         try:

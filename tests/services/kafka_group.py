@@ -1,4 +1,4 @@
-"""A consumer group of `ragmeter serve --kafka` processes on a topic of its own, and what they send."""
+"""A consumer group of `ragmeter serve --kafka` processes on a private topic, and their results."""
 
 from collections import Counter, defaultdict
 from contextlib import ExitStack
@@ -13,11 +13,11 @@ from serving import serving
 PARTITIONS = 8
 SCORED_S = 240
 OPEN = ("--idle", "3600")
-"""A trace that is not whole is waited for, however slow the machine is."""
+"""Seconds to wait for an incomplete trace, sufficient for a slow machine."""
 
 
 class Group:
-    """A topic of its own, those who read it, and what they send."""
+    """A private topic, its consumers, and their results."""
 
     def __init__(self, broker, folder, topic):
         self.broker = broker
@@ -49,7 +49,7 @@ class Group:
         return self._stack.enter_context(serving(folder, self.receiver.url, *given, **quick))
 
     def verdicts(self):
-        """Return how often each trace was judged."""
+        """Return the number of judgements of each trace."""
         return Counter(span.trace_id for span in spans_of(self.receiver) if span.verdict)
 
     def wait_for(self, names):
@@ -61,7 +61,7 @@ class Group:
         assert self.verdicts().keys() == wanted
 
     def scores(self):
-        """Return what each span with scores said, by trace and id of the span: a list, as it may come again."""
+        """Return the scores of each span, by trace and span id: a list, as a span may arrive again."""
         found = defaultdict(list)
         for span in spans_of(self.receiver):
             if span.scores:
@@ -81,12 +81,12 @@ class Group:
 
 
 def health(server):
-    """Return what a server says of itself."""
+    """Return a server's health report."""
     return httpx.get(f"{server.http}/healthz", timeout=60).json()
 
 
 def read(*servers):
-    """Return how many messages servers have read."""
+    """Return the number of messages that servers have read."""
     return sum(sum(health(server)["messages"].values()) for server in servers)
 
 

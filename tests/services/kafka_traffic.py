@@ -1,4 +1,4 @@
-"""Requests as a Collector's Kafka exporter writes them: the spans that each of three services sent of it are a message, its key the trace."""
+"""Requests in the form of a Collector's Kafka exporter: one message per service, keyed by the trace."""
 
 import hashlib
 import json
@@ -13,14 +13,14 @@ SERVER, INTERNAL = 2, 1
 
 
 def trace_of(name):
-    """Return the id of the trace that `name` stands for, 32 hex digits."""
+    """Return the id of the trace named `name`, 32 hex digits."""
     return hashlib.sha256(name.encode()).hexdigest()[:32]
 
 
 def messages_of(name, number=0):
     """Return the messages of one request: five spans, of the model, the assistant and the web server, in the order in which they end.
 
-    So nothing is complete before the last one: whatever takes long in between, the trace is waited for.
+    So nothing is complete before the last one: the trace is waited for, however long that takes.
     """
     trace = bytes.fromhex(trace_of(name))
     asked = SHOP["requests"][number % len(SHOP["requests"])]

@@ -1,7 +1,7 @@
 """`ragmeter serve` as an object, in a process of its own: ``killable_server.py FOLDER HTTP_PORT GRPC_PORT [SLOW]``.
 
-It keeps what it scores in a store in the folder; with SLOW each request takes a twentieth of a second as long as
-the file ``slow`` is there, and what was scored is written to ``scored.txt``, a trace id a line.
+It stores scored requests in the folder; with SLOW each request takes a twentieth of a second as long as the
+file ``slow`` exists, and the trace ids of scored requests are written to ``scored.txt``, one a line.
 """
 
 import os
@@ -19,7 +19,7 @@ MB = 1_000_000
 
 
 class Slow:
-    """An exporter that takes its time."""
+    """An exporter with a delay."""
 
     def __init__(self, folder):
         self._flag, self._file = folder / "slow", (folder / "scored.txt").open("a")

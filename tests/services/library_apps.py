@@ -1,4 +1,4 @@
-"""Two real applications that are asked in English, Russian and Chinese, and tell a server by OTLP, with their texts.
+"""Two real applications with questions in English, Russian and Chinese, which export with texts over OTLP.
 
 For the last questions in Chinese, the one on LangChain finds chunks of an article about something else.
 """
@@ -28,7 +28,7 @@ FAULTY_FROM = 27
 
 
 class Finding(BaseRetriever):
-    """Finds the chunks that it is told to."""
+    """Finds its configured chunks."""
 
     found: tuple = ()
 
@@ -37,7 +37,7 @@ class Finding(BaseRetriever):
 
 
 def asked(server):
-    """Ask both applications; return the questions whose retrieval was bad."""
+    """Call both applications; return the questions whose retrieval was bad."""
     resource = Resource({"service.name": "library"})
     tracers = TracerProvider(resource=resource, shutdown_on_exit=False)
     tracers.add_span_processor(BatchSpanProcessor(OTLPSpanExporter(f"{server}/v1/traces")))

@@ -1,4 +1,4 @@
-"""A RAG application that runs all the time and can be made worse, for Prometheus to scrape."""
+"""A RAG application that runs continuously and can be made worse, for Prometheus to scrape."""
 
 import threading
 from contextlib import ExitStack
@@ -19,7 +19,7 @@ OFF_TOPIC = "A sourdough starter is fed with flour and water."
 
 
 class SwitchableRetriever(BaseRetriever):
-    """Finds what it is told to find."""
+    """Finds its configured documents."""
 
     found: tuple = ()
 
@@ -41,7 +41,7 @@ class Unreachable:
 
 
 class LiveApp:
-    """Asks a real chain five times a second, and serves its metrics. Use as a context manager."""
+    """Calls a real chain five times a second, and serves its metrics. Use as a context manager."""
 
     def __init__(self):
         self.state = "good"
@@ -87,7 +87,7 @@ class LiveApp:
                 self._retriever.found = ()
             if self.asked % (2 if bad else 12) == 0:
                 self._server.script.append(error(400, "refused"))
-            # Some questions come again: their verdicts are in the judge's cache.
+            # Some questions repeat: their verdicts are in the judge's cache.
             self._ask(f"{QUESTION} ({self.asked if self.asked % 3 else 'again'})")
             if self.asked % 10 == 0:
                 self._meter.port.count_lost("evicted")

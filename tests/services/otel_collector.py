@@ -1,4 +1,4 @@
-"""A real OpenTelemetry Collector for the tests, on loopback, with a configuration that one of our pages shows."""
+"""A real OpenTelemetry Collector for the tests, on loopback, with a configuration from ragmeter's pages."""
 
 import json
 import re
@@ -13,7 +13,7 @@ from processes import free_port, listening_addresses, running, wait_until
 DOCS = Path(__file__).parents[2] / "docs"
 READY = "Everything is ready"
 ARRIVED_S = 240
-"""How long what was sent may take, on a machine that does other things."""
+"""Seconds within which sent data must arrive, on a busy machine."""
 
 
 def shown_on(page, heading):
@@ -24,7 +24,7 @@ def shown_on(page, heading):
 
 
 def listening_here(config, receiver):
-    """Move a receiver to free ports of loopback; return where it takes HTTP and gRPC."""
+    """Move a receiver to free ports of loopback; return its HTTP and gRPC addresses."""
     protocols = config["receivers"][receiver]["protocols"]
     http, grpc = free_port(), free_port()
     protocols["http"]["endpoint"] = f"127.0.0.1:{http}"
@@ -33,13 +33,13 @@ def listening_here(config, receiver):
 
 
 def deciding_at_the_end(config):
-    """Let the sampler decide when the Collector ends, and not before: a slow machine changes nothing then."""
+    """Let the sampler decide only when the Collector ends, so that a slow machine has no influence."""
     config["processors"]["tail_sampling"]["decision_wait"] = "1h"
 
 
 @contextmanager
 def collecting(program, config, folder):
-    """Run a Collector until the block ends; enter it when it takes spans.
+    """Run a Collector until the block ends; enter it when it accepts spans.
 
     Args:
         program: The Collector's program.
@@ -63,12 +63,12 @@ def collecting(program, config, folder):
 
 @dataclass
 class Seen:
-    """A span that arrived, and who sent it."""
+    """A span that arrived, and its sender."""
 
     service: str
-    """Whose it is; of scores: whose requests they are about."""
+    """The span's service; for scores: the service of the scored requests."""
     instance: str | None
-    """Which process sent it, if it says so."""
+    """The process that sent it, if it reports one."""
     trace_id: str
     span_id: str
     parent_id: str
@@ -89,7 +89,7 @@ class Seen:
 
 
 def spans_of(receiver):
-    """Return everything that a receiver was sent, in the order of arrival."""
+    """Return all data sent to a receiver, in the order of arrival."""
     return [
         Seen(
             attributes_of(resource.resource).get("service.name"),

@@ -1,4 +1,4 @@
-"""A server in a process of its own, and those who send to it, over HTTP and gRPC, and keep account of the answers."""
+"""A server in a separate process, and its senders over HTTP and gRPC, which record the responses."""
 
 import signal
 import subprocess
@@ -20,7 +20,7 @@ SERVER = Path(__file__).with_name("killable_server.py")
 
 
 class Child:
-    """The server: with a store and a spool in a folder, at ports or where there is room, to be ended, or killed."""
+    """The server: with a store and a spool in a folder, at given or free ports, to be ended, or killed."""
 
     def __init__(self, folder, *arguments, ports=(0, 0)):
         self.process = subprocess.Popen(
@@ -33,7 +33,7 @@ class Child:
         self.http, self.grpc = f"http://127.0.0.1:{ports[0]}", f"127.0.0.1:{ports[1]}"
 
     def memory_mb(self):
-        """What it has in memory now."""
+        """Return its current resident memory."""
         status = Path(f"/proc/{self.process.pid}/status").read_text().splitlines()
         (line,) = [line for line in status if line.startswith("VmRSS:")]
         return int(line.split()[1]) / 1024
@@ -42,7 +42,7 @@ class Child:
         return httpx.get(f"{self.http}/healthz", timeout=PATIENCE_S).json()
 
     def end(self, number=signal.SIGTERM):
-        """Send it the signal; return what it said at its end."""
+        """Send it the signal; return its final output."""
         self.process.send_signal(number)
         said = self.process.stdout.read()
         self.process.stdout.close()
@@ -51,18 +51,18 @@ class Child:
 
 
 class Bodies:
-    """Requests without end, each of its own trace: of others, to be scored, and scored ones of ragmeter's."""
+    """Endless requests, each with its own trace: others' to be scored, and ragmeter's scored ones."""
 
     def __init__(self, runs):
         (self._spans, _) = told(runs[:1])
         self._whole = self._spans.SerializeToString()
 
     def foreign(self, number):
-        """One that is to be scored."""
+        """Return one that is to be scored."""
         return traced_as(number)[0]
 
     def scored(self, number):
-        """One that ragmeter elsewhere has scored."""
+        """Return one that ragmeter has scored elsewhere."""
         request = type(self._spans).FromString(self._whole)
         for group in request.resource_spans:
             for scoped in group.scope_spans:
@@ -75,18 +75,18 @@ class Bodies:
 
 
 class Sender:
-    """Sends, at once after each answer; what was refused comes again until it is acknowledged, or all ends.
+    """Sends continuously; rejected requests are repeated until they are acknowledged, or all ends.
 
     Args:
-        way: Gives what sends a body, which returns whether it was acknowledged, and raises `GoneError` when nobody
-            answers.
-        body: Makes one, of a number.
-        numbers: Its own.
+        way: Context manager of a function that sends a body and returns whether it was acknowledged; it
+            raises `GoneError` when the server is gone.
+        body: Creates one, from a number.
+        numbers: Its numbers.
 
     Attributes:
         acknowledged: The numbers of those that were.
-        under_way: The number of the one that may have come and may not; None: there is none.
-        refused: How often it was asked to come again.
+        under_way: The number of the one that may or may not have arrived, or None.
+        refused: Number of requests to retry.
     """
 
     def __init__(self, way, body, numbers):
@@ -131,12 +131,12 @@ class Sender:
 
 
 class GoneError(Exception):
-    """Nobody answers any more."""
+    """The server no longer responds."""
 
 
 @contextmanager
 def over_http(url):
-    """Sends by HTTP; who is refused is told when to come again."""
+    """Yield a function that sends by HTTP; a rejection has the time to retry."""
 
     def send(body):
         try:
@@ -155,7 +155,7 @@ def over_http(url):
 
 @contextmanager
 def over_grpc(address):
-    """Sends by gRPC, likewise."""
+    """Yield a function that sends by gRPC, likewise."""
 
     def send(body):
         answer = call.future(body, timeout=PATIENCE_S)

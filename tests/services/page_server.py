@@ -1,4 +1,4 @@
-"""The page of `ragmeter serve` on a port of its own, made of whatever sources a test has."""
+"""The page of `ragmeter serve` on a separate port, made of a test's sources."""
 
 import socket
 import threading

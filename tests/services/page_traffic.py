@@ -1,4 +1,4 @@
-"""An hour of traffic in three languages with one fault in it, stored as `ragmeter serve` stores what it scores.
+"""An hour of traffic in three languages with one fault in it, stored like scored requests of `ragmeter serve`.
 
 The fault: for its last twenty minutes, questions in Chinese of one workflow find chunks of other articles.
 """
@@ -85,7 +85,7 @@ def runs(now, n=600, *, texts=True):
 
 
 def fall(now, score="lexical_context_relevance"):
-    """Return what a detector says of it."""
+    """Return a detector's report of it."""
 
     def mean(value):
         return Estimate(

@@ -1,9 +1,9 @@
 """Runs a real Phoenix for the tests: on loopback only, without assistant, MCP or calls outside.
 
-Executed by the interpreter of the environment Phoenix is installed in, never imported.
-Phoenix has a setting for the address of its HTTP port, but binds OTLP/gRPC to every interface, so the
-address is replaced where grpc takes it.  That is a private place of grpc's: whoever starts
-this must check where the process really listens (`conftest.phoenix` does).
+Executed by the interpreter of the environment Phoenix is installed in, never imported. Phoenix has a setting
+for the address of its HTTP port, but binds OTLP/gRPC to every interface, so the address is replaced where
+grpc receives it. That is a private function of grpc's: the caller must check where the process really listens
+(`conftest.phoenix` does).
 """
 
 import os
@@ -25,7 +25,7 @@ SETTINGS = {
 
 
 def keep_grpc_on_loopback():
-    """Make every insecure port that grpc is asked for a port of 127.0.0.1."""
+    """Open every insecure port requested of grpc on 127.0.0.1."""
     bind = grpc_server.Server.add_insecure_port
 
     def bind_on_loopback(server, address):

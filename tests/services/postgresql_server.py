@@ -1,4 +1,4 @@
-"""A PostgreSQL server of the tests' own: in a folder of its own, reached by a socket in it alone."""
+"""A private PostgreSQL server: its data in its own folder, reached only by a socket there."""
 
 import os
 import shutil
@@ -16,7 +16,7 @@ PATIENCE_S = 100.0
 
 
 def programs():
-    """The folder of the server's programs, which Debian keeps out of the path; None: it is not installed."""
+    """Return the folder of the server's programs, which is not on Debian's PATH; None if not installed."""
     found = shutil.which("initdb")
     if found:
         return Path(found).parent
@@ -56,7 +56,7 @@ class PostgreSQL:
                 self._process = subprocess.Popen(
                     [
                         self._programs / "postgres", "-D", self.folder / "data", "-k", self.folder, "-h", "",
-                        # A kill of its processes loses nothing that the system was given to write.
+                        # A kill of its processes loses no data that the system was given to write.
                         "-c", "fsync=off", "-c", "shared_buffers=32MB", "-c", "max_connections=60",
                     ],
                     stdout=log, stderr=log, cwd=self.folder, **self._as,
@@ -66,7 +66,7 @@ class PostgreSQL:
                     return
                 assert time.monotonic() < deadline, (self.folder / "log").read_text()
                 time.sleep(0.05)
-            # Those whom a killed one has left behind may not have ended yet.
+            # The children of a killed one may not have ended yet.
             assert time.monotonic() < deadline, (self.folder / "log").read_text()
             time.sleep(0.1)
 
@@ -80,7 +80,7 @@ class PostgreSQL:
         return f"postgresql://tester:hush-hush@/{name}?host={self.folder}"
 
     def run(self, statement, name="postgres"):
-        """What a statement finds."""
+        """Return the result of a statement."""
         with psycopg.connect(
             host=str(self.folder), dbname=name, user="tester", autocommit=True
         ) as connection:
@@ -88,7 +88,7 @@ class PostgreSQL:
             return cursor.fetchall() if cursor.description else []
 
     def database(self):
-        """The address of a new one."""
+        """Return the address of a new database."""
         name = f"one_{next(self._numbers)}"
         self.run(f"CREATE DATABASE {name}")
         return self.address(name)
@@ -104,7 +104,7 @@ class PostgreSQL:
 
 @pytest.fixture(scope="session")
 def postgresql():
-    """One for all tests."""
+    """Yield one server for all tests."""
     if programs() is None:
         pytest.skip("PostgreSQL is not installed")
     folder = Path(tempfile.mkdtemp(prefix="ragmeter-postgresql-"))

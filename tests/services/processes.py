@@ -1,4 +1,4 @@
-"""Starting servers for tests, and looking where they really listen."""
+"""Starting servers for tests, and checking where they really listen."""
 
 import ipaddress
 import socket
@@ -43,7 +43,7 @@ def running(command, log: Path, ready_url, *, timeout_s, env=None):
 
 
 def answers(url):
-    """Tell whether a GET of `url` is answered with 200."""
+    """Return whether a GET of `url` is answered with 200."""
     try:
         with urllib.request.urlopen(url, timeout=5) as reply:
             return reply.status == 200
@@ -87,7 +87,7 @@ def listening_addresses(pid):
 
 
 def descendants(pid):
-    """Return the ids of the processes that a process started, and of theirs (Linux)."""
+    """Return the ids of a process's children, and of theirs (Linux)."""
     children = {}
     for stat in Path("/proc").glob("[0-9]*/stat"):
         try:

@@ -1,6 +1,6 @@
-"""An application on LangChain and LlamaIndex with an SDK of its own, scored as ``RAGMETER_SCORING`` says.
+"""An application on LangChain and LlamaIndex with its own SDK, scored as ``RAGMETER_SCORING`` specifies.
 
-It asks, prints its traces, and waits for a line before references and people's words come in.
+It sends requests, prints its traces, and waits for a line before it adds references and people's labels.
 """
 
 import json

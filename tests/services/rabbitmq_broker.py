@@ -1,4 +1,4 @@
-"""A private RabbitMQ on loopback: its own folders, ports and name daemon; killed, started again and troubled by tests."""
+"""A private RabbitMQ on loopback: own folders, ports and name daemon; killed and restarted by tests."""
 
 import os
 import shutil
@@ -17,16 +17,16 @@ PROGRAMS = Path("/usr/lib/rabbitmq/bin")
 
 
 def installed():
-    """Tell whether this machine has a RabbitMQ and the name daemon of Erlang."""
+    """Return whether this machine has a RabbitMQ and the name daemon of Erlang."""
     return (PROGRAMS / "rabbitmq-server").exists() and shutil.which("epmd") is not None
 
 
 class Broker:
-    """One node, with and without TLS. What it keeps survives `kill` and `start`.
+    """One node, with and without TLS. Its stored data survives `kill` and `start`.
 
     Args:
-        folder: For all that it writes.
-        asks: Whether it demands a certificate of those who come with TLS.
+        folder: The folder of its files.
+        asks: Whether it requires a certificate of TLS clients.
     """
 
     def __init__(self, folder: Path, *, asks=False) -> None:
@@ -62,7 +62,7 @@ class Broker:
         }
 
     def start(self, *, wait=True):
-        """Start the node, and wait until it takes connections unless told not to."""
+        """Start the node, and by default wait until it accepts connections."""
         if self._epmd is None:
             self._epmd = subprocess.Popen(
                 ["epmd", "-address", "127.0.0.1", "-port", str(self._epmd_port)], env=self._env
@@ -94,23 +94,24 @@ class Broker:
             return False
 
     def kill(self):
-        """Kill the node as a loss of power of its process would, with its list of quorum queues on the disk.
+        """Kill the node like a power failure would, with its list of quorum queues on the disk.
 
-        RabbitMQ 3.10 writes that list some time after a queue was declared. Killed before, it comes back with an empty queue
-        of the same name and no leader for it, which is its fault and not what a test of ours is about.
+        RabbitMQ 3.10 writes that list some time after a queue was declared. If killed before, it restarts
+        with an empty queue of the same name and no leader for it: a fault of its own that these tests do not
+        cover.
         """
         self.ctl("eval", "dets:sync(ra_directory_reverse).")
         self._process.send_signal(signal.SIGKILL)
         self._process.wait()
 
     def end(self):
-        """Let the node end as an operator does who stops it."""
+        """End the node like an operator who stops it."""
         self._process.terminate()
         self._process.wait(120)
 
     @contextmanager
     def paused(self):
-        """Let the node hang: it keeps its connections and answers nothing."""
+        """Suspend the node: it keeps its connections and answers nothing."""
         self._process.send_signal(signal.SIGSTOP)
         try:
             yield
@@ -119,7 +120,7 @@ class Broker:
 
     @contextmanager
     def memory_alarm(self):
-        """Let the node say that it has no memory: it takes connections and answers no publishing."""
+        """Raise the node's memory alarm: it accepts connections and confirms no publishing."""
         self.ctl("set_vm_memory_high_watermark", "0.00001")
         try:
             yield
@@ -149,7 +150,7 @@ class Broker:
 
 @pytest.fixture(scope="session")
 def broker(tmp_path_factory):
-    """One node for all tests of the run."""
+    """Yield one node for all tests of the run."""
     if not installed():
         pytest.skip("no RabbitMQ found; .ci/services installs it")
     running = Broker(tmp_path_factory.mktemp("rabbitmq"))

@@ -15,7 +15,7 @@ FRAMEWORKS = ("langchain", "llama_index")
 
 @contextmanager
 def asking(framework, meter, reference=REFERENCE):
-    """Give a function that asks the application, with ragmeter attached to it; None: without a reference."""
+    """Yield a function that calls the application, with ragmeter attached to it; None: without a reference."""
     with (_langchain if framework == "langchain" else _llama_index)(meter, reference) as ask:
         yield ask
 
@@ -35,7 +35,7 @@ def _langchain(meter, reference):
 
 
 def langchain_chain(retriever, meter, reference=REFERENCE):
-    """Return a function that asks a chain around `retriever`, with ragmeter attached to it."""
+    """Return a function that calls a chain around `retriever`, with ragmeter attached to it."""
     from langchain_core.language_models import FakeListChatModel
     from langchain_core.output_parsers import StrOutputParser
     from langchain_core.prompts import ChatPromptTemplate

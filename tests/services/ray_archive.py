@@ -1,7 +1,7 @@
 """Scores a data set into a folder, with Ray or without: a program that a test may kill.
 
-``python ray_archive.py DATA OUT ENGINE LOG GO [MODEL] [POISON]``.  Its judge writes a line into LOG for each question it is asked,
-and answers once GO is there.  Prints what the run found, as JSON.
+``python ray_archive.py DATA OUT ENGINE LOG GO [MODEL] [POISON]``. Its judge writes a line into LOG for each
+question, and answers once GO exists. Prints the run's result, as JSON.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""A relay on loopback that keeps every exchange with a judge, so that scores can be checked against it."""
+"""A relay on loopback that stores every exchange with a judge, so that scores can be checked against it."""
 
 import json
 import threading
@@ -11,18 +11,18 @@ from openai_server import Request
 
 @dataclass
 class Exchange:
-    """What was asked, and what the model wrote."""
+    """A request, and the model's reply."""
 
     request: Request
     status: int
     text: str
     finish: str
     usage: dict
-    """Tokens, as the server counts them."""
+    """Tokens, as counted by the server."""
 
     @property
     def said(self):
-        """The reply as an object, or None where it is not one."""
+        """The reply as an object, or None if it is not one."""
         try:
             reply = json.loads(self.text)
         except ValueError:
@@ -31,7 +31,7 @@ class Exchange:
 
 
 class Recording:
-    """Passes every POST on to `target`. Use as a context manager; `url` is the address to ask."""
+    """Passes every POST on to `target`. Use as a context manager; `url` is the address for clients."""
 
     def __init__(self, target, key="none"):
         self.exchanges = []
@@ -47,7 +47,7 @@ class Recording:
                 try:
                     reply = httpx.post(address, content=raw, headers=sent, timeout=300)
                 except httpx.HTTPError:
-                    self.close_connection = True  # the server is gone, and so are we
+                    self.close_connection = True  # the server is gone, and so is the client
                     return
                 recording.exchanges.append(exchange(self.path, raw, reply))
                 self.send_response(reply.status_code)
@@ -57,7 +57,7 @@ class Recording:
                 self.wfile.write(reply.content)
 
             def log_message(self, *_):
-                """Keep quiet."""
+                """Do nothing."""
 
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self.url = f"http://127.0.0.1:{self._server.server_address[1]}/v1"
@@ -74,7 +74,7 @@ class Recording:
 
 
 def exchange(path, raw, reply):
-    """Read what a server answered to a request."""
+    """Return the exchange of a request and a server's response."""
     request = Request(path, {}, json.loads(raw))
     try:
         completion = reply.json()

@@ -11,7 +11,7 @@ from processes import free_port, listening_addresses, wait_until
 
 
 class RedisServer:
-    """A Redis that can hang, die, and come back empty."""
+    """A Redis that can hang, die, and restart empty."""
 
     def __init__(self, folder, *options):
         self._program = shutil.which("redis-server") or pytest.skip(
@@ -25,7 +25,7 @@ class RedisServer:
         self.start()
 
     def start(self):
-        """Start it, with nothing in it."""
+        """Start it, without data."""
         command = [self._program, "--bind", "127.0.0.1", "--port", str(self.port)]
         command += ["--save", "", "--appendonly", "no", *self._options]
         with (self._folder / "redis.log").open("ab") as log:
@@ -45,7 +45,7 @@ class RedisServer:
             return False
 
     def hang(self):
-        """Let it neither answer nor hang up, until `go_on`."""
+        """Suspend it, with open connections and no answers, until `go_on`."""
         os.kill(self.process.pid, signal.SIGSTOP)
 
     def go_on(self):
@@ -53,11 +53,11 @@ class RedisServer:
         os.kill(self.process.pid, signal.SIGCONT)
 
     def kill(self):
-        """Let it be gone, with all it knew."""
+        """Kill it, with all its data."""
         self.process.kill()
         self.process.wait()
 
     def stop(self):
-        """End it, whatever became of it."""
+        """End it, in whatever state it is."""
         if self.process.poll() is None:
             self.kill()

@@ -1,4 +1,4 @@
-"""`ragmeter serve` as a process of its own, as people start it."""
+"""`ragmeter serve` as a separate process, started like by a user."""
 
 import os
 import re
@@ -20,23 +20,23 @@ class Server:
     process: subprocess.Popen
     log: Path
     http: str
-    """Where it takes OTLP over HTTP, as OTEL_EXPORTER_OTLP_ENDPOINT has it."""
+    """Its address for OTLP over HTTP, in the form of OTEL_EXPORTER_OTLP_ENDPOINT."""
     grpc: str
-    """Where it takes it over gRPC: host and port."""
+    """Its address for OTLP over gRPC: host and port."""
 
     def drain(self):
-        """End it as an orchestrator does, and return its exit code: what it has is scored and sent before."""
+        """End it like an orchestrator, and return its exit code: pending requests are scored and sent."""
         self.process.terminate()
         return self.process.wait(120)
 
 
 @contextmanager
 def serving(folder, scores_to, *options, popen=subprocess.Popen, **variables):
-    """Run `ragmeter serve` on ports of its own choice until the block ends; enter it when it listens.
+    """Run `ragmeter serve` on ports that it chooses until the block ends; enter it when it listens.
 
     Args:
         folder: An empty folder for its log.
-        scores_to: The endpoint that it sends scores to, over HTTP.
+        scores_to: The destination of its scores, over HTTP.
         options: More of its command line.
         popen: Starts it.
         variables: More of its environment.

@@ -1,6 +1,6 @@
-"""An application of the soak: it asks at a steady rate, and notes each request before it is asked and when it is safe.
+"""An application of the soak: steady requests, each recorded before it is sent and when it is safe.
 
-A request's trace id is its name: which application it is of, and its number there.
+A request's trace id is its name: the application, and its number there.
 """
 
 import itertools
@@ -17,11 +17,11 @@ from ragmeter.fleet.publisher import FleetPublisher
 SHIFT = 32
 """Bits of a trace id for the number of the request; the application's are above them."""
 POISON = "POISON"
-"""A question that ends the worker's process that measures it."""
+"""A question that ends the worker process that measures it."""
 
 
 class Noting(FleetPublisher):
-    """Writes down what the broker or the disk has confirmed."""
+    """Records what the broker or the disk has confirmed."""
 
     def __init__(self, *queue, noted, **options):
         super().__init__(*queue, **options)
@@ -38,7 +38,7 @@ def written(file, numbers):
 
 
 def main(application, folder, poison_every):
-    """Ask until told to end, then shut the meter down and print its counters."""
+    """Send requests until stopped, then shut the meter down and print its counters."""
     ending = []
     signal.signal(signal.SIGTERM, lambda *_: ending.append(True))
     how = os.O_APPEND | os.O_CREAT | os.O_WRONLY

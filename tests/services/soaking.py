@@ -1,4 +1,4 @@
-"""A fleet under faults that a seed draws: real applications, workers, broker and Redis, and what became of each request."""
+"""A fleet under random faults: real applications, workers, broker and Redis, and each request's outcome."""
 
 import json
 import os
@@ -46,15 +46,15 @@ NOISE = ("RAGMETER_", "CELERY_", "OTEL_", "PYTHONPATH")
 
 
 class Soak(Fleet):
-    """Applications and workers on a queue of their own. Use as a context manager.
+    """Applications and workers on a private queue. Use as a context manager.
 
     Args:
         broker: The broker.
-        redis: A Redis for the marks of what is done.
-        folder: For all that is written.
-        name: What the queues begin with.
-        seed: Of the faults.
-        poison_every: Every so many requests of an application one ends the process that scores it.
+        redis: A Redis for the marks of finished requests.
+        folder: The folder of all files.
+        name: The prefix of the queues.
+        seed: The seed of the faults.
+        poison_every: Number of an application's requests of which one ends the process that scores it.
     """
 
     def __init__(self, broker, redis, folder, name, *, seed, poison_every):
@@ -109,7 +109,7 @@ class Soak(Fleet):
         wait_until(asked.exists, 60, f"the application does not start; see {self.log}")
 
     def end_applications(self, *numbers):
-        """Let applications end by themselves, and keep their counters."""
+        """Let applications end normally, and store their counters."""
         for number in numbers:
             self._applications[number].terminate()
         for number in numbers:
@@ -120,11 +120,11 @@ class Soak(Fleet):
             self.ended.add(number)
 
     def drawn(self, count):
-        """Return so many faults."""
+        """Return that number of random faults."""
         return [self.chance.choice(FAULTS) for _ in range(count)]
 
     def run(self, faults, *, pause_s=3.0, applications=3, workers=2):
-        """Go through faults at moments of chance, then let all end."""
+        """Apply faults at random moments, then let all end."""
         for _ in range(applications):
             self.start_application()
         running = [self.start() for _ in range(workers)]
@@ -133,7 +133,7 @@ class Soak(Fleet):
             time.sleep(self.chance.uniform(0.2, pause_s))
             self._strike(fault, running)
         self.end_applications(*self._applications)
-        # What is left on the disk goes out with whoever comes next.
+        # Data left on the disk is sent by the next worker.
         following = FleetPublisher(self.url, spool=self.folder / "spool")
         assert following.flush(120), "the spool does not get empty"
         following.shutdown(10)
@@ -153,7 +153,7 @@ class Soak(Fleet):
             self.kill(running[which])
             running[which] = self.start()
         elif fault == "a worker is told to end":
-            # A worker so young that it has not begun ends as any program does.
+            # A worker that was just started ends like any program.
             assert self.drain(running[which]) in (0, -signal.SIGTERM)
             running[which] = self.start()
         elif fault == "an application is killed":
@@ -188,7 +188,7 @@ class Soak(Fleet):
             self.redis.start()
 
     def asked(self, number=None):
-        """Return the requests that applications asked, in their order; `number`: one of them alone."""
+        """Return the requests that applications sent, in order; `number`: those of one application."""
         return self._noted("asked", number)
 
     def safe(self, number=None):
@@ -203,7 +203,7 @@ class Soak(Fleet):
         ]
 
     def scored(self):
-        """Return request -> (id of an evaluation span -> how often it came)."""
+        """Return request -> (id of an evaluation span -> number of arrivals)."""
         found = defaultdict(Counter)
         for span in self.received.spans:
             if "gen_ai.evaluation.name" in attributes_of(span) or span.name.startswith("evaluat"):
@@ -218,7 +218,7 @@ class Soak(Fleet):
         ]
 
     def is_settled(self):
-        """Tell whether nothing waits and every request that was confirmed is scored or dead."""
+        """Return whether nothing waits and every confirmed request is scored or dead."""
         there = self.queue.status()
         gone = {trace_id for letter in self.dead() for trace_id, _ in letter}
         return not there.waiting and set(self.safe()) <= set(self.scored()) | gone
@@ -231,22 +231,22 @@ class Soak(Fleet):
         assert len(asked) == len(self.asked())
         assert set(scored) | dead <= asked
         assert safe <= set(scored) | dead, "what was confirmed is lost"
-        # Dead is what kills, each alone, and nothing that kills was scored.
+        # Dead requests are those that kill, each alone, and none of those was scored.
         assert all(len(letter) == 1 for letter in letters)
         assert {question for letter in letters for _, question in letter} <= {POISON}
         assert not any((one & (1 << SHIFT) - 1) % self.poison_every == 0 for one in scored)
-        # Only what an application had in memory when it was killed is missing: the newest of its requests.
+        # Only requests in the memory of a killed application are missing: its newest ones.
         missing = asked - set(scored) - dead
         for number in self.killed:
             confirmed, said = self.safe(number), self.asked(number)
             assert confirmed == said[: len(confirmed)]
         assert {one >> SHIFT for one in missing} <= self.killed
-        # Those that ended by themselves counted all that they asked, and lost nothing.
+        # Applications that ended normally counted all their requests, and lost none.
         for number in self.ended:
             count = len(self.asked(number))
             assert self.counters[number] == {"captured": count, "exported": count, "dropped": {}}
             assert len(self.safe(number)) == count
-        # Whatever came twice came under the same id.
+        # Repeated spans had the same id.
         assert all(len(ids) == 1 for ids in scored.values())
         twice = sum(ids.total() - 1 for ids in scored.values())
         assert self.queue.status().waiting == 0

@@ -1,6 +1,7 @@
-"""Requests that pass through two services, each with tracing of its own that sends every span by itself.
+"""Requests through two services, each with its own tracing that sends every span separately.
 
-The spans are made by hand, as OpenInference's conventions have them: what passes them on is tested here, not who made them.
+The spans are made by hand, as OpenInference's conventions have them: their transport is tested here, not
+their creation.
 """
 
 import json
@@ -24,10 +25,10 @@ def ask_many(http, grpc, count, *, at_once=8):
     """Send the spans of `count` requests, several requests at a time; return question by trace id.
 
     Args:
-        http: Where one service sends its spans, over HTTP.
-        grpc: Where the other one does, over gRPC.
-        count: How many requests.
-        at_once: How many of them at the same time.
+        http: The destination of one service's spans, over HTTP.
+        grpc: The destination of the other one's, over gRPC.
+        count: Number of requests.
+        at_once: Number of concurrent ones.
     """
     web = _provider("web", HttpExporter(f"{http}/v1/traces"))
     assistant = _provider("assistant", GrpcExporter(grpc, insecure=True))

@@ -1,4 +1,4 @@
-"""What these tests decide about quality is about made-up rows: nobody is told of it at the end of the run."""
+"""Isolation of these tests: quality decisions on their made-up rows are not reported at the end of the run."""
 
 import pytest
 

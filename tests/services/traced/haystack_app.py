@@ -18,7 +18,7 @@ TEMPLATE = (
 
 @component
 class ShelfRetriever:
-    """Finds what the shop says that it finds."""
+    """Finds the shop's documents for a question."""
 
     @component.output_types(documents=list[Document])
     def run(self, query: str):
@@ -26,7 +26,7 @@ class ShelfRetriever:
 
 
 def said(messages: list[ChatMessage]) -> str:
-    """Say what the shop says that it says."""
+    """Return the shop's answer."""
     return answer_to(messages[-1].text)
 
 

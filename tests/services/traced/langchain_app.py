@@ -13,14 +13,14 @@ from tracing import answer_to, found, provider, run
 
 
 class Shelf(BaseRetriever):
-    """Finds what the shop says that it finds."""
+    """Finds the shop's documents for a question."""
 
     def _get_relevant_documents(self, query, *, run_manager):
         return [Document(id=name, page_content=text) for name, text in found(query)]
 
 
 class Scripted(BaseChatModel):
-    """Says what the shop says that it says."""
+    """Replies with the shop's answer."""
 
     @property
     def _llm_type(self):

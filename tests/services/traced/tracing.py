@@ -1,4 +1,4 @@
-"""What the traced applications have in common: their shop, their tracing, and how requests are asked of them.
+"""Shared parts of the traced applications: their shop, their tracing, and the sending of requests.
 
 An application is run as a program by the tests, with the endpoint of its spans in OpenTelemetry's variables. It
 prints one JSON object for each request: the question, the answer and the trace's id.
@@ -20,7 +20,7 @@ DOCUMENTS = SHOP["documents"]
 REQUESTS = {request["question"]: request for request in SHOP["requests"]}
 
 provider = TracerProvider(resource=Resource.create({}))
-# Small batches and threads: the spans of one request come in several, mixed with those of others.
+# Small batches and threads: the spans of one request arrive in several, mixed with those of others.
 provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter(), max_export_batch_size=7))
 
 
@@ -30,13 +30,13 @@ def found(question):
 
 
 def answer_to(prompt):
-    """Return what the shop's model says to a prompt: the answer to the question in it."""
+    """Return the reply of the shop's model to a prompt: the answer to the question in it."""
     [said] = [request["answer"] for question, request in REQUESTS.items() if question in prompt]
     return said
 
 
 def run(ask):
-    """Ask everything, several requests at a time, each below a server's span, and print what came of it."""
+    """Send all requests, several at a time, each below a server's span, and print their outcome."""
     tracer = provider.get_tracer("shop")
 
     def serve(question):

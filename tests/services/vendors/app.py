@@ -1,6 +1,6 @@
-"""An application that a vendor traces: its lines, ragmeter in one of the ways, then requests.
+"""An application with a vendor's tracing: its lines, ragmeter in one of the ways, then requests.
 
-Usage: app.py VENDOR WAY; a way that is none of ragmeter's: without it. It prints one line of JSON and ends by itself.
+Usage: app.py VENDOR WAY; any other way: without ragmeter. It prints one line of JSON and ends by itself.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ ASKED = 2
 NAME, WAY = sys.argv[1:]
 VENDOR = VENDORS[NAME]
 SPACE: dict[str, Any] = {"trace": trace}
-# In a file, as an application's are: Logfire reads the source of who calls it.
+# In a file, like an application's: Logfire reads the caller's source.
 source = Path("vendor.py").resolve()
 source.write_text(f"{VENDOR.lines}\ndef around():\n    return {VENDOR.around}\n", "utf-8")
 meter = options = processor = None
@@ -56,7 +56,7 @@ elif WAY == "processor":
 
 
 def traced() -> str:
-    """Answer by code that writes spans by hand, in OpenInference's words."""
+    """Answer by code that writes spans manually, with OpenInference's names."""
     tracer = (provider or trace.get_tracer_provider()).get_tracer("app")
     with tracer.start_as_current_span("answer") as request:
         request.set_attributes({"openinference.span.kind": "CHAIN", "input.value": QUESTION})
@@ -71,7 +71,7 @@ def traced() -> str:
 
 
 def by_hand() -> None:
-    """Tell the meter what was asked, retrieved and answered."""
+    """Report question, retrieved documents and answer to the meter."""
     with meter.request(QUESTION, name="guide") as request:
         request.retrieved([one.page_content for one in DOCUMENTS])
         request.answered(ANSWER)

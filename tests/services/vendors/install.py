@@ -1,7 +1,7 @@
-"""Makes an environment for each vendor of the table, with ragmeter as users install it.
+"""Creates an environment for each vendor of the table, with ragmeter as users install it.
 
-Usage: install.py [--packages] FOLDER [NAME ...]; names of vendors, or ``short`` for those that CI has; none: all.
-``--packages``: the vendors' alone, without ragmeter. What is there already stays: a stamp says so.
+Usage: install.py [--packages] FOLDER [NAME ...]; names of vendors, or ``short`` for those in CI; none: all.
+``--packages``: the vendors' alone, without ragmeter. Existing ones stay, as recorded by a stamp.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ UV = str(ROOT / ".ci" / "uv")
 
 
 def main(folder: str, *names: str, ours: bool) -> int:
-    """Make the environments; return how many could not be made."""
+    """Create the environments; return the number of failures."""
     wanted = [
         name
         for name, vendor in VENDORS.items()

@@ -1,4 +1,4 @@
-"""A backend for any vendor: takes OTLP over HTTP and gRPC, and Azure's own records, and says yes to the rest."""
+"""A backend for any vendor: accepts OTLP over HTTP and gRPC, and Azure's records; responds 200 to the rest."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Arrived(NamedTuple):
 
 
 class Backend:
-    """Where a vendor's application sends to, and what has arrived there."""
+    """The destination of a vendor's application, and its received data."""
 
     def __init__(self, url: str, grpc_port: int) -> None:
         self.url = url
@@ -66,7 +66,7 @@ class Backend:
         self.arrived: list[Arrived] = []
 
     def clear(self) -> None:
-        """Forget what has arrived."""
+        """Drop the received data."""
         self.arrived = []
 
     def take(self, path: str, body: bytes) -> None:
@@ -121,7 +121,7 @@ class Backend:
 
 
 def _scope(said: str, name: str, attributes: dict[str, Any]) -> str:
-    # Azure and Datadog keep no scope: what ragmeter wrote is told by its own names.
+    # Azure and Datadog store no scope: ragmeter's data is recognised by its names.
     names = () if said else (name, *attributes)
     ours = any(str(key).startswith(("ragmeter.", "gen_ai.evaluation")) for key in names)
     return "ragmeter" if ours else said
@@ -157,7 +157,7 @@ def backend() -> Iterator[Backend]:
             return b"".join(parts)
 
         def log_message(self, *_: Any) -> None:
-            """Quiet."""
+            """Do nothing."""
 
     for verb in ("GET", "POST", "PUT"):
         setattr(Handler, f"do_{verb}", Handler.answer)

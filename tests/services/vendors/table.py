@@ -1,4 +1,4 @@
-"""Vendors whose tracing ragmeter is used beside, one row each: their packages, pinned, and their quick start's lines.
+"""Vendors whose tracing is used beside ragmeter, one row each: pinned packages, and their quick start's lines.
 
 A new vendor is a new row. `install.py` makes its environment, `app.py` runs its lines, `../test_vendors.py` judges.
 The statements are those of the vendor's own page, without its comments: of the README in the published package for Phoenix,
@@ -16,10 +16,10 @@ from dataclasses import dataclass, field
 __all__ = ["COMMON", "VENDORS", "WAYS", "Vendor"]
 
 WAYS = ("by hand", "handler", "instrument", "processor", "before")
-"""How ragmeter is attached: after the vendor's lines, or by `instrument()` before them."""
+"""The way to attach ragmeter: after the vendor's lines, or by `instrument()` before them."""
 
 COMMON = ("langchain-core==1.7.2",)
-"""What the application needs, whoever traces it."""
+"""The application's requirements, with any tracing."""
 
 _OTLP = {"OTEL_EXPORTER_OTLP_ENDPOINT": "{url}", "OTEL_EXPORTER_OTLP_PROTOCOL": "http/protobuf"}
 _LANGCHAIN = "openinference-instrumentation-langchain==0.1.72"
@@ -31,27 +31,27 @@ class Vendor:
 
     packages: tuple[str, ...]
     lines: str
-    """As on that page; nothing of ragmeter in them."""
+    """As on that page, without ragmeter."""
     environment: Mapping[str, str] = field(default_factory=dict)
-    """Variables of its own; ``{url}`` and ``{grpc_port}`` are where our backend listens."""
+    """Its variables; ``{url}`` and ``{grpc_port}`` are those of the test's backend."""
     around: str = 'trace.get_tracer("app").start_as_current_span("ask")'
-    """How the application opens a span of its own, in the vendor's words."""
+    """The code with which the application opens a span, by the vendor's API."""
     provider: str | None = None
     """The name of the provider in `lines`, where it is not the global one."""
     command: tuple[str, ...] = ()
-    """What the application is started with."""
+    """The command that starts the application."""
     signals: tuple[str, ...] = ("traces",)
-    """What it has set up providers for."""
+    """The signals with providers that it sets up."""
     short: bool = False
     """Whether CI has it."""
     cannot: Mapping[str, str] = field(default_factory=dict)
-    """A way that is closed there, and why; then that is said, and the vendor loses nothing."""
+    """A way that does not work there, and why; then ragmeter reports that, and the vendor loses nothing."""
     shown: str = ""
-    """The part of docs/backends.md whose snippet makes the meter, where `RagMeter()` would not do."""
+    """The part of docs/backends.md whose snippet creates the meter, if `RagMeter()` is not sufficient."""
     named: tuple[str, ...] = ()
-    """What ``RAGMETER_DOCTOR=1`` says of it: provider, processors, exporters, instrumentations."""
+    """The output of ``RAGMETER_DOCTOR=1``: provider, processors, exporters, instrumentations."""
     unsent: str = ""
-    """The signal that has no backend here, of which the doctor says so."""
+    """The signal without a backend here, which the doctor reports."""
 
 
 _PHOENIX_PACKAGES = ("arize-phoenix-otel==0.17.2", _LANGCHAIN)
@@ -230,7 +230,7 @@ configure_azure_monitor()
                 "IngestionEndpoint={url}/;LiveEndpoint={url}/"
             ),
             "APPLICATIONINSIGHTS_STATSBEAT_DISABLED_ALL": "true",
-            # By default 5 spans a second are kept, of the application's own, too.
+            # By default 5 spans a second are kept, the application's own included.
             "OTEL_TRACES_SAMPLER": "microsoft.fixed_percentage",
             "OTEL_TRACES_SAMPLER_ARG": "1.0",
         },
