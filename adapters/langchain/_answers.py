@@ -68,7 +68,7 @@ def note_output(outputs: object, inputs: object = None) -> OutputNote:
         closing = closing_text(fields.get("messages"))
         if len(named) == 1 and closing is None:
             return OutputNote(named[0])
-        # A verdict or questions after the answer may stand last.
+        # A verdict or questions after the answer may come last.
         if closing and not named and not is_label(closing) and closing.rstrip()[-1:] not in _ASKS:
             return OutputNote(closing)
     return OutputNote(None, strings_in(outputs), strings_in(inputs))

@@ -195,7 +195,7 @@ def on_end(callback: str, given: str, note: Note) -> Callable[..., None]:
         if attached is None or run is None:
             return
         try:
-            if run.key != run_id.int:  # another stands for it, and it has no open runs below it
+            if run.key != run_id.int:  # another run replaces it, and it has no open runs below it
                 attached.runs.pop(run_id.int, None)
                 run.request.family.discard(run_id.int)
             elif run.request.ignored:

@@ -93,8 +93,8 @@ class SpanFollower:
         active_tags: Returns the instrument tags in force.
         begin: Decides about a request that begins; see `Begin`.
         readers: The application's readers of its own outputs.
-        name: Name of the requests; None: the class of what was called.
-        rules: Which tools and functions retrieve; None: none of them.
+        name: Name of the requests; None: the callee's class.
+        rules: The tools and functions that retrieve; None: no rules.
         open_requests: Settings of `OpenRequests`, for tests.
     """
 

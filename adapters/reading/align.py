@@ -22,8 +22,8 @@ from .prompt_page import MOST_PLACES, WORDS_IN_A_ROW, Page, grams_of
 __all__ = ["Place", "Shown", "align", "stands_for_itself"]
 
 MIN_ALONE = 12
-"""A text of fewer letters, or of one word, is too common to be recognised by itself: it counts
-only beside another text that was found. A Chinese or Japanese character counts as three letters."""
+"""A text of fewer letters, or of one word, is too common to be recognised alone: it counts only beside
+another text that was found. A Chinese or Japanese character counts as three letters."""
 
 MIN_FREE = 20
 """A text of fewer letters must begin and end at word boundaries."""

@@ -75,28 +75,32 @@ def choose_answer(
 ) -> str | None:
     """Return the string of an output that is the answer, or None.
 
-    First match: of a conversation that ends with a verdict of one word or with follow-up questions, the
-    message before it whose call saw retrieved contexts · a string under one of `ANSWER_NAMES`, or the
-    model's message that ends a conversation, if a model said it or if it is the only such string · a
-    string that a model call of this request said: of several, one whose call saw retrieved contexts,
-    that does not only ask questions, that was made of what others said, under one of `USUAL_NAMES`,
-    the longest; if it stands in a list, with all that the same call said in that list · the only long
-    string (`is_long`) · where no call was heard, the only one under one of `USUAL_NAMES`. Strings under
-    `OTHER_NAMES` never.
-    A string counts as said if it equals what a call said, or a value in the JSON that it said,
-    after what parsers take away (white space, quotation marks, fences, ``<think>``), if it was
-    cut out of it at its lines' ends or is a long part of it, if it contains it, or if it shares four
-    fifths of its words (an application may have rendered it as HTML or linked its citations).
+    The first match of these; strings under `OTHER_NAMES` never:
+
+    1. in a conversation that ends with a verdict of one word or with follow-up questions, the message before
+       it whose call saw retrieved contexts;
+    2. a string under one of `ANSWER_NAMES`, or the model's message that ends a conversation, if a model replied
+       with it or if it is the only such string;
+    3. a string from a reply of this request; of several, in this order of preference: its call saw retrieved
+       contexts, it does not only ask questions, it joins other replies, it is under one of `USUAL_NAMES`, it is
+       the longest. If it is in a list, with all strings of the same reply in that list;
+    4. the only long string (`is_long`);
+    5. if no reply is known, the only one under one of `USUAL_NAMES`.
+
+    A string is from a reply if it equals the reply, or a value in the JSON of the reply, without the text
+    that parsers remove (white space, quotation marks, fences, ``<think>``), if it was cut out of it at its
+    lines' ends or is a long part of it, if it contains it, or if it shares four fifths of its words (an
+    application may have rendered it as HTML or linked its citations).
 
     Args:
-        strings: The output's strings, as `strings_in` noted them.
-        said: What the request's model calls said, in order.
-        copied: Strings of the request's input: what the output repeats of them is no answer, unless it is
-            a message of the model's that it says again.
-        contexts: Texts that were retrieved; neither they nor what pastes them together are answers,
-            unless a model said just that.
-        unheard: A model call's text is not known (it was streamed): then a short text of another call,
-            which may be a verdict, is not preferred to the only long string.
+        strings: The output's strings, from `strings_in`.
+        said: The replies of the request's model calls, in order.
+        copied: Strings of the request's input: their repetitions in the output are no answer, except a
+            message of the model's that it repeats.
+        contexts: Retrieved texts; neither they nor texts that join them are answers, unless a model replied
+            with exactly that.
+        unheard: Whether a model call's reply is not known (it was streamed): then a short text of another
+            call, which may be a verdict, is not preferred to the only long string.
 
     Returns:
         The application's own string, or None.

@@ -95,7 +95,7 @@ def shown_documents(
         this_turn: Whether documents that only earlier turns show are ignored.
 
     Returns:
-        Empty: the answering call saw none of them, and that is known. None: the prompts do not decide it.
+        Empty: the answering call is known to have seen none of them. None: the prompts do not determine it.
     """
     calls = calls[-MAX_CALLS:]
     authors = authors_of(calls, answer, after_ns)

@@ -58,7 +58,7 @@ def new_bytes(sent: Sent, known: set[int]) -> int:
 
 _MAX_DEPTH = 4
 _NOT_TEXT = frozenset({"image", "image_url", "audio", "input_audio", "video", "file"})
-"""Types of content blocks that hold no text."""
+"""Types of content blocks without text."""
 _LABELS = frozenset({"type", "id", "role", "name", "index", "mime_type", "tool_call_id"})
 
 

@@ -31,14 +31,13 @@ class RetrievalTool:
     A result that is a list of documents or texts, as JSON, is read as that.  Any other text is cut.
 
     Args:
-        name: The tool's name; ``*``, ``?`` and ``[...]`` mean what they mean in file names.
-        separator: Regular expression of what stands between two documents.  Default: elements
-            such as ``<document>``, else lines of ``---`` or ``===``, else headings such as ``Document 2:`` or
-            ``[2]``, else blank lines.  A label in brackets before a text, ``[refund.md] ...``, is its id.
-        text: The field of its records that holds the text, ``"body"`` or ``"fields.body"``.  Default: the
-            longest.
-        id: The field that holds the id.
-        score: The field that holds the score.
+        name: The tool's name; ``*``, ``?`` and ``[...]`` are wildcards as in file names.
+        separator: Regular expression of the text between two documents. Default: elements such as
+            ``<document>``, else lines of ``---`` or ``===``, else headings such as ``Document 2:`` or
+            ``[2]``, else blank lines. A label in brackets before a text, ``[refund.md] ...``, is its id.
+        text: The field of its records with the text, ``"body"`` or ``"fields.body"``. Default: the longest.
+        id: The field with the id.
+        score: The field with the score.
         is_span: Whether `name` is that of any span, rather than of a tool.
 
     Raises:
@@ -105,7 +104,7 @@ def as_tools(
 ) -> tuple[RetrievalTool, ...]:
     """Return the rules that the user specified for tools, or for spans and functions, plain names among them.
 
-    Where code gives none, ``RAGMETER_RETRIEVAL_TOOLS`` and ``RAGMETER_RETRIEVAL_SPANS`` do.
+    Rules that code does not set are read from ``RAGMETER_RETRIEVAL_TOOLS`` and ``RAGMETER_RETRIEVAL_SPANS``.
 
     Raises:
         ConfigurationError: One is neither a name nor a rule, or all are one string.
@@ -175,7 +174,7 @@ _ROW_DEPTH = 6
 
 
 def _lists_in(value: Mapping[str, Any], depth: int = 0) -> Iterator[list[Any]]:
-    """Yield the lists that a mapping holds, at any level of mappings."""
+    """Yield the lists in a mapping, at any level of mappings."""
     for item in value.values():
         if isinstance(item, list):
             yield item

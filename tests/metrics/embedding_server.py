@@ -18,8 +18,8 @@ class EmbeddingServer:
     """The server. Use as a context manager; `url` is what to pass as ``base_url``.
 
     Attributes:
-        script: Replies to give first, in order: (status, body, headers), or a function of the texts
-            that returns the rows.
+        script: Replies to send first, in order: (status, body, headers), or a function of the texts that
+            returns the rows.
         requests: Headers and bodies so far.
         most_texts: Maximum texts in one call; more are rejected with 413.
     """

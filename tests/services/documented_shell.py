@@ -105,7 +105,7 @@ class Shell:
         return f"{code}\nexit code {done.returncode}\n{done.stdout[-1500:]}\n{done.stderr[-2500:]}"
 
     def close(self) -> list[str]:
-        """End servers, the last one first; return those that did not end as they should."""
+        """End servers, the last one first; return the errors of their ends."""
         wrong = []
         for pid in sorted(self._state.glob("*.pid"), key=lambda one: -one.stat().st_mtime_ns):
             ended = pid.with_suffix(".ended")

@@ -22,7 +22,7 @@ class Fleet:
 
     Args:
         broker: The broker.
-        folder: For what the workers write.
+        folder: The folder of the workers' files.
         name: The test's, as the prefix of its queues.
     """
 
@@ -59,7 +59,7 @@ class Fleet:
         wait_until(sent, 60, "the broker takes no message")
 
     def start(self, *options, processes=1, **variables):
-        """Start a worker, in a process group of its own."""
+        """Start a worker, in a separate process group."""
         env = {k: v for k, v in os.environ.items() if not k.startswith(("RAGMETER_", "CELERY_"))}
         env |= {"EXPORTS": str(self.exports), "CALLS": str(self.calls), "GATE": str(self.gate)}
         with self.log.open("ab") as log:

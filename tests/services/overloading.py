@@ -84,7 +84,7 @@ class Sender:
         numbers: Its numbers.
 
     Attributes:
-        acknowledged: The numbers of those that were.
+        acknowledged: The numbers of acknowledged requests.
         under_way: The number of the one that may or may not have arrived, or None.
         refused: Number of requests to retry.
     """

@@ -79,7 +79,7 @@ class Soak(Fleet):
         self.received.close()
 
     def start(self, processes=2):
-        """Start `ragmeter worker`, in a process group of its own."""
+        """Start `ragmeter worker`, in a separate process group."""
         env = {k: v for k, v in os.environ.items() if not k.startswith(NOISE)} | {
             "PYTHONPATH": str(self.folder / "packages"),
             "RAGMETER_QUEUE_URL": self.url,

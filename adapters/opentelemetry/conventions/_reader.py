@@ -21,12 +21,13 @@ from ragmeter.adapters.reading.values import (
 )
 
 Role = Literal["step", "retrieval", "rerank", "join", "model", "tool", "evaluation", "other"]
-"""What a span is about.
+"""The role of a span.
 
 ``step``: a chain, agent, workflow or pipeline, or a part of one; the outermost is the request.
 ``retrieval``: a retriever's call. ``rerank``: documents in, fewer or reordered ones out. ``join``: the same
-by a step that does not say so of itself: it counts only after a retrieval. ``model``: a model's call.
-``tool``: a tool's call, a retrieval if the user says so. ``evaluation``: a judgement by a person or a judge.
+by a step not marked as a reranking: it counts only after a retrieval. ``model``: a model's call.
+``tool``: a tool's call, a retrieval if the user declares it.
+``evaluation``: a judgement by a person or a judge.
 """
 
 Missing = Literal[
