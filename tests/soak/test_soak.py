@@ -209,7 +209,7 @@ def test_requests_of_all_endings_leave_nothing_behind():
     assert tally.statuses == expected
     assert stats.captured == stats.exported == sum(expected.values())
     assert stats.dropped == {}
-    assert len(state.tracker) + len(state.tracker.requests) + len(state.annotations) == 0
+    assert len(state.runs) + len(state.requests) + len(state.annotations) == 0
     assert traced_after < traced_before + 1.0
     assert rss_after < rss_before + 20.0
     meter.shutdown(10)
