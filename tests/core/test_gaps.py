@@ -144,6 +144,24 @@ def test_a_single_character_names_a_gap_only_where_nothing_else_does(questions, 
     assert gap.name == name
 
 
+@pytest.mark.parametrize("topics", [3, 5])
+def test_an_application_of_few_topics_has_gaps_too(topics):
+    """A topic may make up a third of all requests; elsewhere one in ten is bad."""
+    chance = random.Random(topics)
+    names = ("ferry timetable", "bridge tolls", "museum tickets", "tram lines", "market hours")
+    traffic = [
+        (
+            _asked(n, f"Who changed the {names[n % topics]} of the {PLACES[n // topics % 20]}?"),
+            chance.random() < (0.1 if n % topics else 0.9),
+        )
+        for n in range(300)
+    ]
+
+    [gap] = _memory(traffic).gaps().gaps
+    assert set(gap.name.split()) <= {"ferry", "timetable"}
+    assert gap.n_requests == 300 // topics
+
+
 def _spread(n, bad):
     return [(_asked(i, f"{SUBJECTS[i % 20]} {PLACES[i * 3 % 20]}"), i < bad) for i in range(n)]
 

@@ -26,8 +26,8 @@ LEVEL = 0.1
 """Highest probability that a list shows any group if bad requests are spread by chance; measured .04."""
 _LEAST = 4
 """Least number of requests with a word for it to seed a group."""
-_COMMONEST = 0.15
-"""Largest share of all requests with a word that still names a topic."""
+_COMMONEST = 0.5
+"""Largest share of all requests with a word that still names a topic: an application may have but two."""
 _NEAR = 0.18
 """Least cosine of a request to its group's profile; from .12 to .25 the results are alike."""
 _COMMONER = 3.0
