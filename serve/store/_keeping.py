@@ -171,7 +171,7 @@ class Keeping:
 
 
 def _packed(database: Database, place: int, long_ms: int) -> bytes:
-    return Sums().counted(database, place * long_ms, (place + 1) * long_ms).pack()
+    return Sums().count(database, place * long_ms, (place + 1) * long_ms).pack()
 
 
 def _find_homes(database: Database) -> int:

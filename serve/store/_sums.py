@@ -176,14 +176,14 @@ class Sums:
             if archived is None:
                 return None
             # Deleted requests are in no slot.
-            cells = self.counted(database, hour * HOUR_MS, (hour + 1) * HOUR_MS, keep)
+            cells = self.count(database, hour * HOUR_MS, (hour + 1) * HOUR_MS, keep)
         else:
             cells = Cells.unpack(summed[0], keep)
         if archived is not None:
             cells.add(Cells.unpack(archived[0]).known(names), keep)
         return cells
 
-    def counted(self, database: Database, from_ms: int, until_ms: int, keep: Keep = ALL) -> Cells:
+    def count(self, database: Database, from_ms: int, until_ms: int, keep: Keep = ALL) -> Cells:
         """Return the sums of the requests that are still stored, without the stored sums of hours."""
         return _together(self._slots(database, from_ms, until_ms, keep))
 
@@ -212,14 +212,16 @@ class Sums:
             else self._recall(key, state) or self._recall((*key[:3], ALL), state)
             for key, state, _, _ in spans
         ]
-        for place, (key, state, at, end) in enumerate(spans):
-            if found[place] is None and end - at == SLOT_MS and at // SLOT_MS in summed:
-                (cells,) = database.execute(
-                    "SELECT cells FROM slot WHERE slot = ?", (at // SLOT_MS,)
-                ).fetchone()
-                if cells is not None:
-                    found[place] = one = Cells.unpack(cells, keep)
-                    self._remember(key, state, one)
+        stored = {
+            at // SLOT_MS: place
+            for place, (_, _, at, end) in enumerate(spans)
+            if found[place] is None and end - at == SLOT_MS and at // SLOT_MS in summed
+        }
+        for slot, cells in database.among(
+            "SELECT slot, cells FROM slot WHERE cells IS NOT NULL AND slot IN (these)", stored
+        ):
+            found[stored[slot]] = one = Cells.unpack(cells, keep)
+            self._remember(*spans[stored[slot]][:2], one)
         runs: list[list[int]] = []
         for place in (place for place, cells in enumerate(found) if cells is None):
             if runs and place - runs[-1][-1] <= _NEAR:
