@@ -84,8 +84,7 @@ class RecentRequests:
             other is not None
             and other.trace_id != ours.trace_id
             and other.scope != ours.scope
-            and other.started_ns <= ours.ended_ns
-            and ours.started_ns <= other.ended_ns
+            and _overlap(ours, other)
         ):
             return True
         self._requests.put(key, ours)
@@ -112,8 +111,11 @@ def without_repeats(found: Sequence[FoundRequest]) -> list[FoundRequest]:
 def _is_same(one: FoundRequest, other: FoundRequest) -> bool:
     if one.convention == other.convention:
         return False
-    first, second = (item.span or item.members[0] for item in (one, other))
-    return first.started_ns <= second.ended_ns and second.started_ns <= first.ended_ns
+    return _overlap(*(item.span or item.members[0] for item in (one, other)))
+
+
+def _overlap(one: _Call | SpanRecord, other: _Call | SpanRecord) -> bool:
+    return one.started_ns <= other.ended_ns and other.started_ns <= one.ended_ns
 
 
 def is_unanswered(span: SpanRecord) -> bool:

@@ -36,7 +36,12 @@ Capture: TypeAlias = Iterator[_Changes]
 CAPTURED: tuple[Hashable, int] = (("captured", ""), 1)
 _EXPORTED = (("exported", ""), 1)
 _NUMBERS = (
-    *("captured", "exported", "judge_calls", "judge_cache_hits", "input_tokens", "output_tokens"),
+    "captured",
+    "exported",
+    "judge_calls",
+    "judge_cache_hits",
+    "input_tokens",
+    "output_tokens",
 )
 _COLUMNS = ("dropped", "judge_skipped", "export_errors", "unseen_retrievals", "amendments")
 _EXPECTED = frozenset({"sampled_out", "paced", "decided", "fork", "no_provider"})

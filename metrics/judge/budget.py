@@ -55,8 +55,14 @@ class Reservation:
 
 
 _ARGUMENTS = (
-    *("calls_per_minute", "tokens_per_minute", "cost_per_minute", "max_cost"),
-    *("input_price", "output_price", "cached_input_price", "when_exhausted"),
+    "calls_per_minute",
+    "tokens_per_minute",
+    "cost_per_minute",
+    "max_cost",
+    "input_price",
+    "output_price",
+    "cached_input_price",
+    "when_exhausted",
 )
 
 
