@@ -11,6 +11,7 @@ import gc
 import json
 import os
 import traceback
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -65,12 +66,8 @@ def pytest_configure() -> None:
     from ragmeter._runtime.guard import observed_errors
     from ragmeter.exporters.memory import InMemoryExporter
 
-    _attached["contained"] = []
-    _attached["observing"] = observed_errors(
-        lambda component, error: _attached["contained"].append(
-            "".join(traceback.format_exception(error)) + f"in {component}"
-        )
-    )
+    _attached["contained"], _attached["tracebacks"] = Counter(), []
+    _attached["observing"] = observed_errors(_record_contained)
     _attached["observing"].__enter__()
     # A few bytes stay in memory: leaks of ragmeter's show in open requests, not here.
     memory = InMemoryExporter()
@@ -92,6 +89,19 @@ def pytest_configure() -> None:
         _attached["llama_index"] = RagMeterHandler(meter).attach()
         _attached["unended"] = _Unended()
         get_dispatcher().add_span_handler(_attached["unended"])
+
+
+def _record_contained(component: str, error: Exception) -> None:
+    """Record a contained error, unless it comes from the race of a frozen clock.
+
+    freezegun replaces ``time.monotonic`` for all threads, and its replacement raises ``IndexError`` in a
+    thread that reads the clock at the moment another one unfreezes it, whoever's thread that is.
+    """
+    innermost = traceback.extract_tb(error.__traceback__)[-1]
+    if "freezegun" in Path(innermost.filename).parts:
+        return
+    _attached["contained"][component] += 1
+    _attached["tracebacks"].append("".join(traceback.format_exception(error)) + f"in {component}")
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
@@ -126,8 +136,8 @@ def pytest_sessionfinish() -> None:
             "captured": stats.captured,
             "exported": stats.exported,
             "dropped": dict(stats.dropped),
-            "contained": dict(stats.internal_errors),
-            "tracebacks": _attached["contained"][:20],
+            "contained": dict(_attached["contained"]),
+            "tracebacks": _attached["tracebacks"][:20],
             "open": opened,
         }
         meter.shutdown(10)
