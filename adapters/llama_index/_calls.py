@@ -60,16 +60,19 @@ def _characters(messages: Sent) -> int:
 
 def refusal_in(response: object) -> str | None:
     """Return the refusal in a chat response or completion, possibly empty; None if it does not refuse."""
-    if result_class(response) not in ("ChatResponse", "CompletionResponse"):
+    kind = result_class(response)  # by class: reading an absent pydantic attribute is slow
+    if kind not in ("ChatResponse", "CompletionResponse"):
         return None
-    message, raw = getattr(response, "message", None), getattr(response, "raw", None)
+    message = getattr(response, "message", None) if kind == "ChatResponse" else None
     more = getattr(message, "additional_kwargs", None), getattr(response, "additional_kwargs", None)
-    choices = raw.get("choices") if isinstance(raw, Mapping) else getattr(raw, "choices", None)
-    first: Any = choices[0] if isinstance(choices, (list, tuple)) and choices else None
-    if isinstance(first, Mapping):
-        own = first.get("message") or first.get("delta")
-    else:
-        own = getattr(first, "message", None) or getattr(first, "delta", None)
+    raw, own = getattr(response, "raw", None), None
+    if raw is not None:
+        choices = raw.get("choices") if isinstance(raw, Mapping) else getattr(raw, "choices", None)
+        first: Any = choices[0] if isinstance(choices, (list, tuple)) and choices else None
+        if isinstance(first, Mapping):
+            own = first.get("message") or first.get("delta")
+        else:
+            own = getattr(first, "message", None) or getattr(first, "delta", None)
     beside = tuple(filter(None, (raw, *more)))  # asked of each streamed piece: most hold only words
     words = refusal_of(own) if own else None
     return words or (refusal_of(message, *beside) if beside or message is not None else None)
@@ -77,7 +80,7 @@ def refusal_in(response: object) -> str | None:
 
 def said_in(result: object) -> tuple[str, ...]:
     """Return a model's reply: its text, or the strings of the object it filled in."""
-    kind = result_class(result)  # by class: reading an absent pydantic attribute is slow
+    kind = result_class(result)
     if kind == "CompletionResponse":
         text = getattr(result, "text", None)
     elif kind == "ChatResponse":

@@ -40,7 +40,7 @@ from ._payloads import (
     TextMode,
     describe_tools,
     is_combining,
-    kind_of_span,
+    kind_of,
     node_ids,
     nodes_in,
     nodes_of,
@@ -65,6 +65,7 @@ from ._streams import StreamedText, being_read, watch
 if TYPE_CHECKING:
     from ragmeter import RagMeter
 
+_UUID = 37
 MAX_FRAMES = 200_000
 """Maximum open spans that are followed at once; beyond that the oldest are dropped."""
 
@@ -141,12 +142,14 @@ class SpanFollower:
     ) -> None:
         """Record the begin of a span."""
         frames = self._frames
+        kind = None
+        if instance is not None:  # a span's id is ``<class>.<method>-<uuid>``
+            kind = kind_of(type(instance), id_[:-_UUID])  # type: ignore[arg-type]  # hashable
         if parent_id in frames:
             parent = frames[parent_id]
             if parent is None:  # within a request that is not captured
                 frames[id_] = None
                 return
-            kind = kind_of_span(id_, instance)
             if kind == "llm" and parent.call is None and self._is_read_by_caller(id_, arguments):
                 return
             # Steps have spans of their own. A span directly below a run is not the run's own work:
@@ -161,12 +164,10 @@ class SpanFollower:
             if not parent.is_root and not beside:  # outlived its request
                 frames[id_] = None
                 return
-        else:
-            kind = kind_of_span(id_, instance)
-            if kind == "llm":
-                if not self._is_read_by_caller(id_, arguments) and parent_id is None:
-                    self._enter_root(kind, id_, arguments, instance, tags)
-                return
+        elif kind == "llm":
+            if not self._is_read_by_caller(id_, arguments) and parent_id is None:
+                self._enter_root(kind, id_, arguments, instance, tags)
+            return
         if kind in ROOT_KINDS:
             self._enter_root(kind, id_, arguments, instance, tags)
 

@@ -25,7 +25,7 @@ from ragmeter.metrics._process import fork
 from ._answers import Readers
 from ._events import SpanFollower
 from ._payloads import Kind, TextMode
-from ._streams import hear
+from ._streams import heard_by
 
 if TYPE_CHECKING:
     from ragmeter import RagMeter
@@ -267,9 +267,10 @@ class _Listener:
 
     def handle(self, event: object, **_: Any) -> None:
         """Handle an event; called by the dispatcher, on the reader's thread."""
-        if type(event).__name__ in _SAYING:
+        text = heard_by.get()
+        if text is not None and type(event).__name__ in _SAYING:
             try:  # each streamed piece is an event
-                hear(getattr(event, "response", None))
+                text.hear(getattr(event, "response", None))
             except Exception as error:
                 if not self._guard.contains(error):
                     raise

@@ -78,16 +78,6 @@ def kind_of(cls: type, name: str) -> Kind | None:
     return None
 
 
-def kind_of_span(span_id: str, instance: object) -> Kind | None:
-    """Return the kind of a span; its id is ``<class>.<method>-<uuid>``. Every span pays for this."""
-    if instance is None:
-        return None
-    return kind_of(type(instance), span_id[:-_UUID])  # type: ignore[arg-type]  # classes are hashable
-
-
-_UUID = 37
-
-
 def text_of(value: object) -> str | None:
     """Return the text of a query, a chat message or a completion; None for anything else."""
     if isinstance(value, str):
@@ -198,28 +188,28 @@ def _formats_plainly(cls: type) -> bool:
 
 def snapshot_nodes(nodes: Iterable[Any], mode: TextMode) -> Nodes:
     """Copy `nodes` (nodes with a score, or bare nodes); takes about half a microsecond each."""
-    return tuple([_snapshot(item, mode) for item in nodes])
-
-
-def _snapshot(item: Any, mode: TextMode) -> ContextSnapshot:
-    node = getattr(item, "node", item)
-    cls = type(node)
-    score = getattr(item, "score", None)
-    if _formats_plainly(cls):  # type: ignore[arg-type]  # likewise
-        # One copy of the fields, from which the rest is read: this runs for every node of a request.
-        fields = node.__dict__.copy()
-        text, metadata = fields["text"], fields["metadata"]
-        # A node without a text is shown as its metadata.
-        if type(text) is str and type(metadata) is dict and text and not text.isspace():
-            number = score if type(score) is float and -inf < score < inf else as_score(score)
-            if mode == "none" or not metadata:
-                return ContextSnapshot(text, fields["id_"], number, {**metadata})
-            fields["metadata"] = metadata = metadata.copy()
-            fields["embedding"] = None  # large, and no part of the text
-            return ContextSnapshot(text, fields["id_"], number, metadata, (_written, cls, fields))
-    return ContextSnapshot.take(
-        _content(node, mode), getattr(node, "node_id", None), score, getattr(node, "metadata", None)
-    )
+    copies: list[ContextSnapshot] = []
+    for item in nodes:
+        node = getattr(item, "node", item)
+        cls = type(node)
+        score = getattr(item, "score", None)
+        if _formats_plainly(cls):  # type: ignore[arg-type]  # classes are hashable
+            # One copy of the fields, from which the rest is read: this runs for every node of a request.
+            fields = node.__dict__.copy()
+            text, metadata = fields["text"], fields["metadata"]
+            # A node without a text is shown as its metadata.
+            if type(text) is str and type(metadata) is dict and text and not text.isspace():
+                number = score if type(score) is float and -inf < score < inf else as_score(score)
+                written, metadata = None, metadata.copy()
+                if mode == "llm" and metadata:
+                    fields["metadata"] = metadata
+                    fields["embedding"] = None  # large, and no part of the text
+                    written = _written, cls, fields
+                copies.append(ContextSnapshot(text, fields["id_"], number, metadata, written))
+                continue
+        id_, metadata = getattr(node, "node_id", None), getattr(node, "metadata", None)
+        copies.append(ContextSnapshot.take(_content(node, mode), id_, score, metadata))
+    return tuple(copies)
 
 
 def _written(cls: type, fields: dict[str, Any]) -> str:

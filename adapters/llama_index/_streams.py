@@ -11,7 +11,7 @@ from __future__ import annotations
 import inspect
 import weakref
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextvars import ContextVar
+from contextvars import ContextVar, Token
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 else:
     _Proxy = wrapt.ObjectProxy  # not generic at run time in wrapt 1
 
+_Step = tuple["Token[StreamedText | None]", "Token[StreamedText | None] | None"]
+"""One step of a stream being read, for its end: what was current before."""
+
 MAX_CHARACTERS = 1_000_000
 """Characters stored of an answer; a longer one is reported as ``partial``, so that memory stays bounded."""
 
@@ -36,16 +39,8 @@ being_read: ContextVar[StreamedText | None] = ContextVar("ragmeter_being_read", 
 nothing else identifies the request. Set for the duration of that one step."""
 
 
-_heard_by: ContextVar[StreamedText | None] = ContextVar("ragmeter_heard_by", default=None)
+heard_by: ContextVar[StreamedText | None] = ContextVar("ragmeter_heard_by", default=None)
 """The stream whose reader is waiting for an item: the model's responses meanwhile belong to it."""
-
-
-def hear(response: object) -> None:
-    """Record a model's response for the streams being read that pass only its words on."""
-    text = _heard_by.get()
-    while text is not None:
-        text.hear(response)
-        text = text.around
 
 
 @dataclass(slots=True, eq=False)
@@ -77,26 +72,50 @@ class StreamedText:
         parts, self._parts = self._parts, []
         return "".join(parts)
 
-    def add(self, item: object) -> None:
-        """Record one streamed item: a piece of text, or a chat response that carries it as ``delta``."""
+    def begin_step(self) -> _Step:
+        """Begin a step of the stream: it is now the one that is read."""
+        self.around = heard_by.get()
+        first = None if self.begun else being_read.set(self)
+        self.begun = True
+        return heard_by.set(self), first
+
+    def end_step(
+        self, step: _Step, item: object = None, error: BaseException | None = None
+    ) -> None:
+        """End a step, and record its item (a piece of text, or a chat response with a ``delta``) or its end."""
+        self.around = None
+        try:
+            heard_by.reset(step[0])
+            if step[1] is not None:
+                being_read.reset(step[1])
+        except ValueError:  # an abandoned coroutine may be closed in another context
+            pass
+        if error is not None:
+            if isinstance(error, (StopIteration, StopAsyncIteration)):
+                self.end("ok")
+            else:
+                self.fail(error)
+            return
         if self.status is not None:
             return
         if not isinstance(item, str):
             self._hands_on_responses = True
             if (said := refusal_in(item)) is not None:
                 self._note_refusal(said)
-        piece = item if isinstance(item, str) else getattr(item, "delta", None)
-        if isinstance(piece, str) and self._size <= MAX_CHARACTERS:
-            self._size += len(piece)
-            self._parts.append(piece)
+            item = getattr(item, "delta", None)
+        if isinstance(item, str) and self._size <= MAX_CHARACTERS:
+            self._size += len(item)
+            self._parts.append(item)
 
     def hear(self, response: object) -> None:
-        """Record a response of which the stream passes only the words on."""
+        """Record a response of which the stream, and those it is read within, pass only the words on."""
         # Each decorator around it reports it, and the end reports it once more.
-        if self.status is None and not self._hands_on_responses and response is not self._heard:
+        if not (self.status or self._hands_on_responses or response is self._heard):
             self._heard = response
             if (said := refusal_in(response)) is not None:
                 self._note_refusal(said)
+        if self.around is not None:
+            self.around.hear(response)
 
     def _note_refusal(self, said: str) -> None:
         before = self.refusal or ""
@@ -168,43 +187,15 @@ class _Stream(_Proxy):
         self._self_text.drop()
 
     def _pass(self, step: Callable[..., Any], *args: Any) -> Any:
-        with _StreamStep(self._self_text):
-            item = step(*args)
-        self._self_text.add(item)
-        return item
-
-
-class _StreamStep:
-    """One step of a stream: makes it the current one, and records whether it ended the stream."""
-
-    __slots__ = ("_first", "_heard", "_text")
-
-    def __init__(self, text: StreamedText) -> None:
-        self._text = text
-
-    def __enter__(self) -> None:
-        text = self._text
-        text.around = _heard_by.get()
-        self._heard = _heard_by.set(text)
-        self._first = None
-        if not text.begun:
-            text.begun = True
-            self._first = being_read.set(text)
-
-    def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
-        self._text.around = None
+        text = self._self_text
+        begun = text.begin_step()
         try:
-            _heard_by.reset(self._heard)
-            if self._first is not None:
-                being_read.reset(self._first)
-        except ValueError:  # an abandoned coroutine may be closed in another context
-            pass
-        if error is None:
-            return
-        if isinstance(error, (StopIteration, StopAsyncIteration)):
-            self._text.end("ok")
-        else:
-            self._text.fail(error)
+            item = step(*args)
+        except BaseException as error:
+            text.end_step(begun, error=error)
+            raise
+        text.end_step(begun, item)
+        return item
 
 
 class _AsyncStream(_Proxy):
@@ -235,7 +226,12 @@ class _AsyncStream(_Proxy):
         self._self_text.drop()
 
     async def _pass(self, step: Awaitable[Any]) -> Any:
-        with _StreamStep(self._self_text):
+        text = self._self_text
+        begun = text.begin_step()
+        try:
             item = await step
-        self._self_text.add(item)
+        except BaseException as error:
+            text.end_step(begun, error=error)
+            raise
+        text.end_step(begun, item)
         return item
