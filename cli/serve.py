@@ -10,6 +10,7 @@ from pathlib import Path
 from types import FrameType
 
 from ragmeter.metrics import ConfigurationError
+from ragmeter.metrics.text import limit_texts
 from ragmeter.serve import KafkaOptions, Server
 from ragmeter.serve.kafka_options import read_properties
 from ragmeter.serve.store import StoreOptions
@@ -46,6 +47,7 @@ def run_server(server: Server, say: Callable[[str], None]) -> bool:
 
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, on_signal)
+    limit_texts()
     server.start()
     say(f"ragmeter serve: {server.address}")
     say(f"ragmeter serve: {server.durability}")

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from ragmeter.fleet.transport import address_shown, engine_of, run_worker
 from ragmeter.fleet.worker import BatchWorker, worker_from_settings
 from ragmeter.metrics import ConfigurationError
+from ragmeter.metrics.text import limit_texts
 from ragmeter.settings.config import Settings, read_settings
 from ragmeter.settings.from_settings import worker_arguments
 
@@ -72,6 +73,7 @@ def run(
         )
 
     def make() -> BatchWorker:
+        limit_texts()
         telemetry = WorkerTelemetry()
         return worker_from_settings(
             require_export=require_export, unsent=telemetry.unsent, closed=telemetry.shutdown

@@ -37,13 +37,17 @@ __all__ = [
     "comparable_tokens",
     "forget_texts",
     "latest",
+    "limit_texts",
     "shared",
 ]
 
 T = TypeVar("T")
 
-REMEMBERED_BYTES = 16 * 1024 * 1024
+_REMEMBERED_MIB = 40
 """Memory limit of all cached analyses, by `Analysis.most_bytes`."""
+_REMEMBERED_BY_SERVERS_MIB = 16
+"""The same of a process that scores for applications, and sees fewer chunks again."""
+_MIB = 1024 * 1024
 
 _BYTES_OF_TEXT = 2_000
 """Bytes of the objects around a text of any length."""
@@ -304,8 +308,15 @@ class _Memory:
     """The most recently used analyses, bounded by their bytes."""
 
     def __init__(self, limit: int) -> None:
-        self._known: BoundedTable[str, Analysis] = BoundedTable(max_size=limit, keep_newest=True)
         self._lock = fork.lock()
+        self.limit(limit)
+
+    def limit(self, limit: int) -> None:
+        """Drop all cached texts, and cache at most `limit` bytes from now on."""
+        with self._lock:
+            self._known: BoundedTable[str, Analysis] = BoundedTable(
+                max_size=limit, keep_newest=True
+            )
         self._latest: tuple[Any, Any] | None = None
         self._latest_texts: tuple[tuple[str, ...], tuple[Analysis, ...]] = (), ()
 
@@ -344,7 +355,7 @@ class _Memory:
         _words.clear()
 
 
-_memory = _Memory(REMEMBERED_BYTES)
+_memory = _Memory(_REMEMBERED_MIB * _MIB)
 fork.forget(_memory.clear)
 
 
@@ -361,6 +372,11 @@ def analyse_all(texts: Iterable[str]) -> tuple[Analysis, ...]:
 def latest(texts: Any, make: Callable[[], T]) -> T:
     """Return ``make()``, or its last result if `texts` are the same as last time."""
     return _memory.latest(texts, make)
+
+
+def limit_texts(mib: int = _REMEMBERED_BY_SERVERS_MIB) -> None:
+    """Cache at most `mib` MiB of texts in this process, not 40; what is cached is dropped."""
+    _memory.limit(mib * _MIB)
 
 
 def forget_texts() -> None:

@@ -9,7 +9,7 @@ import pytest
 from ragmeter.metrics import RagSample, Reference
 from ragmeter.metrics.protocol import compute_metric
 from ragmeter.metrics.registry import default_metrics
-from ragmeter.metrics.text import analysis
+from ragmeter.metrics.text import analyse, analysis, limit_texts
 from ragmeter.metrics.text.han_words import WORDS
 
 LIMIT = 300_000
@@ -60,3 +60,15 @@ def test_analyses_take_no_more_bytes_than_the_bound_says(language, monkeypatch):
         tracemalloc.stop()
 
     assert LIMIT / 8 < held <= LIMIT
+
+
+@pytest.mark.parametrize(("limit", "known"), [((), False), ((40,), True)])
+def test_a_server_remembers_fewer_texts_than_an_application(limit, known, monkeypatch):
+    monkeypatch.setattr(analysis, "_memory", analysis._Memory(1))
+    limit_texts(*limit)
+
+    first = analyse("a" * 300_000)
+    for letter in "bc":
+        analyse(letter * 300_000)
+
+    assert (analyse("a" * 300_000) is first) == known
