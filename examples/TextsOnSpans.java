@@ -16,6 +16,7 @@ class TextsOnSpans implements ObservationFilter {
       var said = call.getResponse().getResult().getOutput().getText();
       seen.addHighCardinalityKeyValue(KeyValue.of("gen_ai.completion", said == null ? "" : said));
     } else if (seen instanceof VectorStoreObservationContext search && search.getQueryResponse() != null) {
+      // From Spring AI 2 on JsonParser is deprecated; new JsonHelper().toJson writes the same.
       var found = JsonParser.toJson(search.getQueryResponse());
       seen.addHighCardinalityKeyValue(KeyValue.of("db.vector.query.response.documents", found));
     }

@@ -27,6 +27,7 @@ ZIPKIN = "RAGMETER_TEST_ZIPKIN"
 AXE = "RAGMETER_TEST_AXE"
 JAEGER = "RAGMETER_TEST_JAEGER"
 KAFKA = "RAGMETER_TEST_KAFKA"
+SPRING = "RAGMETER_TEST_SPRING"
 PICTURES = "RAGMETER_TEST_PICTURES"
 IMAGES = Path(__file__).parents[2] / "docs" / "images"
 BY_CHANCE = 4
@@ -158,13 +159,13 @@ def traced_node():
     return Path(modules)
 
 
-def named_or_cached(variable, what, script):
+def named_or_cached(variable, what, script, *arguments):
     """Return the path in a variable, else a script's result in its cache, or skip."""
     found = os.environ.get(variable)
     if found:
         return found
     cached = subprocess.run(
-        ["bash", str(Path(__file__).parent / script), "--cached"],
+        ["bash", str(Path(__file__).parent / script), *arguments, "--cached"],
         capture_output=True, text=True, check=False,
     )  # fmt: skip
     if cached.returncode:
@@ -249,7 +250,14 @@ def axe():
 def kafka_jars():
     """Return the folder of a Kafka broker's JARs."""
     program("java")
-    return named_or_cached(KAFKA, "broker's JARs", "kafka/fetch")
+    return named_or_cached(KAFKA, "broker's JARs", "fetch_jars", "kafka")
+
+
+@pytest.fixture(scope="session")
+def spring_jars():
+    """Return the folder of the JARs of a Spring AI application."""
+    program("javac")
+    return named_or_cached(SPRING, "JARs of Spring AI", "fetch_jars", "spring")
 
 
 @pytest.fixture(scope="session")
