@@ -4,7 +4,7 @@ Prints, for MTRAG and every set of labelled answers in the folders, the precisio
 pair of thresholds, with that of the earlier rule (`lexical_groundedness` below .50 and .65). The objective is
 one number: the mean over the sets of F½ of *bad* (being right counts twice as much as finding) and of the
 balanced accuracy of *good*, with thresholds at which no rate on MTRAG, the one set that is live RAG rated as
-a whole, is worse by more than .03 than before, .07 of how often *bad* is right. `VerdictRules` has the best
+a whole, is worse by more than .03 than before, .05 of how often *bad* is right. `VerdictRules` has the best
 of these. Run: ``python benchmarks/verdict_thresholds.py DATA_FOLDER LABELS_FOLDER``.
 """
 
@@ -31,7 +31,7 @@ METRICS = (
     "fact_conflict",
 )
 ALLOWED = 0.03
-ALLOWED_OF_BAD = 0.07
+ALLOWED_OF_BAD = 0.05
 BEFORE = VerdictRules(unsupported_below=0.50, partly_unsupported_below=0.65)
 BAD = [at / 100 for at in range(40, 53)]
 SUSPECT = [at / 100 for at in range(54, 69, 2)]

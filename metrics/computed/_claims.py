@@ -135,7 +135,7 @@ def claims_of(sample: RagSample, *, carried: bool = True) -> Claims:
 
 def _claims(question: str, answer: str, texts: Sequence[str]) -> Claims:
     # Its rules take longer to compile than the rest of a metric; building a meter does not need them.
-    from ragmeter.metrics.text.facts import absent_facts, nearest_sentence  # noqa: PLC0415
+    from ragmeter.metrics.text.facts import absent_facts, fenced_code, nearest_sentence  # noqa: PLC0415
 
     said = without_marks(answer)
     contexts = analyse_all(texts)
@@ -157,7 +157,7 @@ def _claims(question: str, answer: str, texts: Sequence[str]) -> Claims:
     asked = analyse(question)
     facts = [
         Absent(fact, nearest_sentence(fact, terms[fact.sentence], contexts))
-        for fact in absent_facts(texts, terms, lacking, contexts, asked)
+        for fact in absent_facts(texts, terms, lacking, contexts, asked, said.memoize(fenced_code))
     ]
     return Claims(
         said,

@@ -24,7 +24,7 @@ from .tokens import normalise
 from .units import UNIT_WORDS
 from .word_lists import read_entries, read_pattern
 
-__all__ = ["Fact", "absent_facts", "nearest_sentence"]
+__all__ = ["Fact", "absent_facts", "fenced_code", "nearest_sentence"]
 
 _DASHES = str.maketrans(dict.fromkeys("‑–‐‒−—", "-"))
 _SPACES = re.compile(r"\s+")
@@ -151,12 +151,24 @@ def _number_pairs(known: Analysis) -> list[tuple[float, float]]:
     return found
 
 
+def fenced_code(known: Analysis) -> str:
+    """Return the lines of code in an answer: their numbers and names are there to be typed.
+
+    For ``known.memoize(fenced_code)``.
+    """
+    if "```" not in known.text and "~~~" not in known.text:
+        return ""
+    blocks = [found[2] for found in _FENCED.finditer(known.text)]
+    return "\n".join([" ".join(line.split()) for line in "\n".join(blocks).split("\n")])
+
+
 def absent_facts(
     texts: Sequence[str],
     claiming: Sequence[Sequence[str]],
     lacking: Sequence[Sequence[str]],
     contexts: Sequence[Analysis],
     question: Analysis,
+    code: str,
 ) -> list[Fact]:
     """Return the numbers and names of an answer that neither a chunk nor the question has.
 
@@ -166,13 +178,14 @@ def absent_facts(
         lacking: The terms of each sentence that no chunk has.
         contexts: The chunks.
         question: The question.
+        code: The answer's `fenced_code`.
     """
     found: list[Fact] = []
     given: _Sources | None = None
     few = [_OTHERWISE * len(terms) for terms in claiming]
     for at, (text, terms) in enumerate(zip(texts, lacking, strict=True)):
         has_number = _NUMBER.search(text) is not None
-        if not terms and not has_number:
+        if (not terms and not has_number) or (code and text in code):
             continue
         if has_number:
             given = given or _Sources(contexts, question)
@@ -195,6 +208,11 @@ _BETWEEN_THINGS = re.compile(r",? (?:and|or|и|или) |[,;、和及]+ ?")
 _MALFORMED = re.compile(r"\d,\d{3},\d{1,2}(?!\d)")
 """No number in any notation: its value cannot be compared."""
 _CONVERTED = re.compile(r"\d[^().;]{0,24}\([~≈]?\s?\Z")
+_FENCED = re.compile(r"^[ \t]*(```+|~~~+)(.*?)(?:^[ \t]*\1|\Z)", re.MULTILINE | re.DOTALL)
+_OF_LIFE = re.compile(
+    r"\b(?:my|your|his|her|our|their|one's) (?:(?:early|mid|late)[ -])?(?:\d0'?s(?:,? (?:or|and|to) |-))*\Z"
+)
+"""Before a decade of a life: in your 20s or 30s."""
 _SIZES = (
     {"s": 1.0, "min": 60.0, "h": 3600.0, "day": 86_400.0, "week": 604_800.0},
     {"month": 1.0, "year": 12.0},
@@ -412,6 +430,10 @@ def _absent_numbers(at: int, text: str, given: _Sources) -> list[Fact]:
             if hour and not re.search(rf"(?<!\d){hour}(?::00)? ?[ap]\.?m\b", given.low):
                 values.append(hour)
         hedged = _HEDGE.search(said[max(0, one.start - 16) : one.start]) is not None
+        if any(unit == "decade" for _, unit in pairs) and len(values[0]) == _SHORT:
+            if _OF_LIFE.search(said[: one.start]):
+                continue
+            values += [f"{century}{values[0]}" for century in (18, 19, 20)]
         if given.has(values, units, said, hedged=hedged) or given.has_in_other_units(pairs):
             if found and one.start - found_end < _BESIDE and _CONVERTED.search(said[: one.start]):
                 found.pop()  # 984 feet (300 m)

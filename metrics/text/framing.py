@@ -21,6 +21,8 @@ from .word_lists import read_entries, read_pattern
 __all__ = ["claim_terms", "claim_texts"]
 
 _HAN_REPLY = read_pattern("framing.han_reply")
+_REPLY = read_pattern("framing.reply")
+"""The beginning of a sentence that only agrees or disagrees: what follows it claims."""
 _WORD = re.compile(r"[^\W_]+")
 _AFTER_LEAD = " \t,:;，：；、—–-…"
 _HAN_FRAMING = read_pattern("framing.han_framing")
@@ -91,6 +93,9 @@ def _without_list_numbers(sentences: list[str]) -> list[str]:
 
 def _claim_text(sentence: str, words: _FramingWords) -> str:
     bare = _without_labels(sentence)
+    reply = _REPLY.match(bare)
+    if reply is not None and reply.end() < len(bare):
+        bare = bare[reply.end() :].lstrip()
     if has_han(bare):
         framed = _HAN_FRAMING.sub("，", bare)
         return bare if framed == bare else framed.strip("，, ")

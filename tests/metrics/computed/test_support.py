@@ -142,6 +142,11 @@ def test_what_only_counts_converts_rounds_or_adds_up_is_no_conflict(answer):
         ("Гарантия — 24 месяца.", "Гарантия — 3 года.", 1.0),
         ("海滩上不允许带狗。", "海滩上允许带狗。", 1.0),
         ("海滩上不允许带狗。", "不，海滩上不允许带狗。", 0.0),
+        ("Filter by age.", 'Filter by age:\n```\n{"age": {"$gt": 30}}\n```\nIt works.', 0.0),
+        ("Filter by age.", "Filter by age:\n```\nage()\n```\nFrom 30 on it works.", 1.0),
+        ("In 1963 bowlers earned most.", "In the 60s bowlers earned most.", 0.0),
+        ("In 1963 bowlers earned most.", "In the 70s bowlers earned most.", 1.0),
+        ("Save early for retirement.", "Save for retirement in your early 20s or 30s.", 0.0),
     ],
 )
 def test_the_same_fact_written_otherwise_is_no_conflict(chunk, answer, value):
@@ -212,6 +217,19 @@ def test_an_answer_that_claims_nothing_has_no_support_and_is_neither_bad_nor_goo
     names = ["lexical_groundedness", "lexical_context_relevance", "support", "refusal"]
     [scores] = evaluate([sample], names)
     assert scores.verdict is None
+
+
+@pytest.mark.parametrize(
+    ("reply", "chunk"),
+    [
+        ("No, ", "The ferry leaves at nine."),
+        ("That's not true: ", "The ferry leaves at nine."),
+        ("Нет, это неверно; ", "Паром отходит в девять."),
+        ("不对，", "渡轮九点出发。"),
+    ],
+)
+def test_a_reply_at_the_beginning_claims_nothing(reply, chunk):
+    assert measured(f"{reply}{chunk}", [chunk])["support"].value == 1.0
 
 
 def test_words_of_agreement_claim_something_beside_others():
