@@ -79,7 +79,8 @@ class Counting:
         with self._guard:
             judged = self._population.scores_of(run.sample)
             free: dict[str, Score | CountedShare] = dict(scores)
-            for share in (*verdict_shares(verdict), *ungrounded_shares(scores)):
+            word = None if verdict is None else verdict.word
+            for share in (*verdict_shares(word), *ungrounded_shares(scores)):
                 free[share.name] = share
             counted = self._table.count_request(run, free, judged)
             if counted is not None and judged and choice is not None and choice.unjudged is None:

@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from ragmeter.metrics import ScoreDirection, ScoreStatus, Verdict, VerdictRules
+from ragmeter.metrics import ScoreDirection, ScoreStatus, VerdictRules
 
-__all__ = ["SHARES", "VERDICT_BAD", "VERDICT_NOT_GOOD", "CountedShare", "verdict_shares"]
+__all__ = ["VERDICT_BAD", "VERDICT_NOT_GOOD", "CountedShare", "verdict_shares"]
 
 VERDICT_BAD = "verdict_bad"
 """Name of the share of requests that are *bad*."""
@@ -40,10 +40,8 @@ _OF_WORD: Mapping[str, tuple[CountedShare, CountedShare]] = {
     )
     for word, bad, not_good in (("good", 0.0, 0.0), ("suspect", 0.0, 1.0), ("bad", 1.0, 1.0))
 }
-SHARES = _OF_WORD["good"]
-"""Both shares, for the fields that do not depend on their values."""
 
 
-def verdict_shares(verdict: Verdict | None) -> tuple[CountedShare, ...]:
-    """Return 1.0 or 0.0 for *bad*, and for not *good*; empty without a basis for a verdict."""
-    return () if verdict is None else _OF_WORD[verdict.word]
+def verdict_shares(word: str | None) -> tuple[CountedShare, ...]:
+    """Return 1.0 or 0.0 for *bad*, and for not *good*; empty without a basis for a verdict, and so a word."""
+    return _OF_WORD.get(word or "", ())

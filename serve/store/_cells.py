@@ -15,7 +15,7 @@ import zlib
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from functools import lru_cache
+from functools import cache, lru_cache
 from operator import itemgetter
 from types import MappingProxyType
 from typing import Any, NamedTuple, cast
@@ -26,12 +26,13 @@ from ragmeter.quality.manner import parts_of
 from ragmeter.quality.measurement import measurement_of
 from ragmeter.quality.moments import FreeMoments, JudgedMoments
 from ragmeter.quality.population import proxy_value
+from ragmeter.quality.verdict_shares import CountedShare, verdict_shares
 
 from ._conversations import Turns, earlier
 from ._database import Database
 from ._forgetting import Known
 from ._names import DistinctSegments
-from ._parts import Kind
+from ._parts import SHARE_KINDS, Kind
 from ._rows import kinds_of, segments_of
 
 BINS = 20
@@ -346,6 +347,8 @@ def _read(
     values = {
         name: _value(kinds, unmeasured, name, *one) for _, name, *one in scores.get(number, ())
     }
+    for share in verdict_shares(verdict):
+        values[share.name] = _counted_share(share)
     return StoredRequest(
         tuple(
             GroupKey(service or "", workflow or "", segment)
@@ -459,6 +462,12 @@ def _value(
     used = (calls or 0, sent or 0, written or 0, hits or 0)
     place = _place(kind, lower), _place(kind, upper)
     return _Value(value, status or "ok", kind, *place, used, cost, asked_with, _measurement(kind))
+
+
+@cache
+def _counted_share(share: CountedShare) -> _Value:
+    kind, unused = SHARE_KINDS[share.name], (0, 0, 0, 0)
+    return _Value(share.value, "ok", kind, None, None, unused, None, None, kind.measurement)
 
 
 def _place(kind: Kind | None, value: float | None) -> float | None:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple, TypeAlias
 
+from ragmeter.quality.moments import Clustering, FreeMoments
 from ragmeter.watch.version_comparison import ComparedValue, compare_versions, error_share
 from ragmeter.watch.version_watch import MOST_COMPARED, OVERLAP_S, SUPPORT
 
@@ -127,9 +128,9 @@ class DeploymentEffects:
             one,
             comparison=said,
             bad_before=_bad_of(before),
-            bad_after=bad_in(database, part, (at, _LATEST)),
+            bad_after=bad_in(database, part, (at, _LATEST), clustering_of(after)),
         )
-        parts = parts_of(_part_counts(after), _part_counts(before))
+        parts = parts_of(_part_counts(after), _part_counts(before), clustering_of(after))
         return DeploymentEffect(revision, now, whole, parts)
 
 
@@ -235,10 +236,31 @@ def _values(database: Database, rows: Sequence[StoredRow], score: str) -> list[C
 
 def _bad_of(rows: Iterable[StoredRow]) -> BadShare:
     counts = Counter(row.verdict for row in rows if row.verdict in WORDS)
-    return bad_share(counts["bad"], counts.total())
+    return bad_share(counts["bad"], counts.total(), clustering_of(rows))
 
 
-def bad_in(database: Database, filters: Filters, bounds: tuple[int, int]) -> BadShare:
+def clustering_of(rows: Iterable[StoredRow]) -> Clustering | None:
+    """Return the similarity of verdicts within conversations; None: no conversation has two requests."""
+    sums = FreeMoments()
+    earlier: dict[str, tuple[int, int]] = {}
+    for row in rows:
+        if row.verdict in WORDS:
+            bad = int(row.verdict == "bad")
+            sums.add_value(bad)
+            if row.conversation:
+                n, n_bad = earlier.get(row.conversation, (0, 0))
+                if n:
+                    sums.follow(1.0, bad, n, n_bad)
+                earlier[row.conversation] = n + 1, n_bad + bad
+    return sums.clustering()
+
+
+def bad_in(
+    database: Database,
+    filters: Filters,
+    bounds: tuple[int, int],
+    alike: Clustering | None = None,
+) -> BadShare:
     where, given = where_of(replace(filters, since_ms=None), bounds, database.has_word)
     bad, requests = database.execute(
         "SELECT count(CASE r.verdict WHEN 'bad' THEN 1 END), "
@@ -246,7 +268,7 @@ def bad_in(database: Database, filters: Filters, bounds: tuple[int, int]) -> Bad
         f"FROM request r WHERE {where}",
         given,
     ).fetchone()
-    return bad_share(int(bad), int(requests))
+    return bad_share(int(bad), int(requests), alike)
 
 
 def _part_counts(rows: Sequence[StoredRow]) -> Iterator[PartCount]:
@@ -256,8 +278,18 @@ def _part_counts(rows: Sequence[StoredRow]) -> Iterator[PartCount]:
         yield alike[place].verdict, alike[place].parts(), n
 
 
-def parts_of(after: Iterable[PartCount], before: Iterable[PartCount] = ()) -> tuple[PartView, ...]:
-    """Return the values of the segment that separates the bad requests best, or () if none does."""
+def parts_of(
+    after: Iterable[PartCount],
+    before: Iterable[PartCount] = (),
+    alike: Clustering | None = None,
+) -> tuple[PartView, ...]:
+    """Return the values of the segment that separates the bad requests best, or () if none does.
+
+    Args:
+        after: Counts since the deployment, or of the whole period.
+        before: Counts before it.
+        alike: The similarity within conversations of `after`, which is taken for that of each part.
+    """
     sides: tuple[dict[str, dict[str, Counter[bool]]], ...] = ({}, {})
     for side, counted in zip(sides, (after, before), strict=True):
         for verdict, parts, n in counted:
@@ -267,7 +299,9 @@ def parts_of(after: Iterable[PartCount], before: Iterable[PartCount] = ()) -> tu
     best: tuple[float, str] = (0.0, "")
     for name, values in sides[0].items():
         shares = [
-            bad_share(n[True], n.total()) for n in values.values() if n.total() >= _LEAST_PART
+            bad_share(n[True], n.total(), alike)
+            for n in values.values()
+            if n.total() >= _LEAST_PART
         ]
         if 2 <= len(shares) <= MOST_VALUES_APART:
             apart = max(one.lower for one in shares) - min(one.upper for one in shares)
@@ -278,10 +312,10 @@ def parts_of(after: Iterable[PartCount], before: Iterable[PartCount] = ()) -> tu
     found = [
         PartView(
             segment=f"{name}:{value}",
-            now=bad_share(n[True], n.total()),
+            now=bad_share(n[True], n.total(), alike),
             before=None
             if (was := sides[1].get(name, {}).get(value)) is None
-            else bad_share(was[True], was.total()),
+            else bad_share(was[True], was.total(), alike),
         )
         for value, n in sides[0][name].items()
         if n.total() >= _LEAST_PART

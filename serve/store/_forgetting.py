@@ -21,7 +21,7 @@ from ._names import (
     distinct_segments,
     times_forgotten,
 )
-from ._parts import UNKNOWN_DEFINITION, Kind
+from ._parts import SHARE_KINDS, UNKNOWN_DEFINITION, Kind
 from ._rows import kinds_of, segments_of
 
 _USES: Mapping[str, str] = {
@@ -74,7 +74,11 @@ class Known(NamedTuple):
 
 def known_names(database: Database) -> Known:
     """Return the names that are distinguished now."""
-    known: dict[str, set[str]] = {"service": {"", OTHER}, "workflow": {"", OTHER}, "score": set()}
+    known: dict[str, set[str]] = {
+        "service": {"", OTHER},
+        "workflow": {"", OTHER},
+        "score": {*SHARE_KINDS},
+    }
     for sort, name in database.execute(
         "SELECT sort, name FROM name WHERE sort = 'service' OR sort = 'workflow' OR sort = 'score'"
     ):
@@ -86,7 +90,7 @@ def known_names(database: Database) -> Known:
         frozenset(known["service"]),
         frozenset(known["workflow"]),
         frozenset(known["score"]),
-        frozenset(kinds_of(database).values()),
+        frozenset({*kinds_of(database).values(), *SHARE_KINDS.values()}),
         frozenset(segments),
         distinct.named,
     )

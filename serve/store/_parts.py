@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from ragmeter.quality.measurement import measurement_of
 from ragmeter.quality.segments import OTHER
+from ragmeter.quality.verdict_shares import verdict_shares
 
 T = TypeVar("T")
 
@@ -69,6 +70,13 @@ class Kind(NamedTuple):
         if value is None or lowest is None or highest is None or lowest >= highest:
             return None
         return min(1.0, max(0.0, (value - lowest) / (highest - lowest)))
+
+
+SHARE_KINDS = {
+    one.name: Kind(one.name, "verdict", "answer", one.definition, one.direction, *one.range, False)
+    for one in verdict_shares("good")
+}
+"""Kinds of the shares of verdicts, which are counted as scores are, and stored with no request."""
 
 
 class Value(NamedTuple):

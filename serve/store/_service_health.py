@@ -14,6 +14,8 @@ from dataclasses import replace
 from functools import cache
 
 from ragmeter.quality.estimates import Estimate
+from ragmeter.quality.moments import Clustering
+from ragmeter.quality.verdict_shares import VERDICT_BAD
 from ragmeter.watch.version_comparison import detectable_fall
 from ragmeter.watch.version_watch import SUPPORT
 
@@ -49,7 +51,7 @@ SIGNALS = (
     ("refusals", ("refusal",)),
     ("nothing_found", ("empty_retrieval",)),
 )
-_SHOWN = frozenset(score for _, scores in SIGNALS for score in scores)
+_SHOWN = frozenset({VERDICT_BAD, *(score for _, scores in SIGNALS for score in scores)})
 NEGLIGIBLE = 0.005
 """A share below this, now and before, is not shown as a signal."""
 MOST_BINS = 48
@@ -158,9 +160,12 @@ class ServiceHealth:
             parts=lead.parts
             if lead is not None
             else parts_of(
-                (one.verdict, one.all_parts(), over_time.total())
-                for one, over_time in alike
-                if one.service == whose
+                (
+                    (one.verdict, one.all_parts(), over_time.total())
+                    for one, over_time in alike
+                    if one.service == whose
+                ),
+                alike=_clustering(Selection(cells, of_one)),
             ),
             questions=tuple(_questions(database, about, since)),
             signals=self._signals(between, of_one, bounds, lead and lead.whole, cells),
@@ -191,18 +196,21 @@ class ServiceHealth:
             sorted(deployed.get(service, ())) if by in ("service", "workflow", "language") else []
         )
         totals = [sum(each) for each in zip(*bins, strict=True)]
-        whole = bad_share(totals[0], sum(totals[:3]))
+        whole = bad_share(totals[0], sum(totals[:3]), _clustering(Selection(cells, about)))
         now, before = whole, None
         cells_now, cells_before = cells, None
         if marks:
             since = (marks[-1], bounds[1])
-            now = bad_in(database, about, since)
-            before = bad_share(whole.bad - now.bad, whole.requests - now.requests)
-            if now.requests and before.requests:
+            new = bad_in(database, about, since)
+            if 0 < new.requests < whole.requests:
                 cells_now = between(*since, about.service)
                 cells_before = between(bounds[0], marks[-1], about.service)
-            else:
-                now, before = whole, None
+                now = bad_share(new.bad, new.requests, _clustering(Selection(cells_now, about)))
+                before = bad_share(
+                    whole.bad - new.bad,
+                    whole.requests - new.requests,
+                    _clustering(Selection(cells_before, about)),
+                )
 
         def mean(of: Cells | None, scores: Sequence[str]) -> Estimate | None:
             return None if of is None else self._estimate(Selection(of, about), scores)
@@ -262,6 +270,18 @@ class ServiceHealth:
             )
             found.append(SignalView(name=name, score=score, now=mean, before=was, is_off=off))
         return tuple(found)
+
+
+def _clustering(chosen: Selection) -> Clustering | None:
+    """Return the similarity of verdicts within conversations; None: no conversation has two requests."""
+    return next(
+        (
+            cell.moments.clustering()
+            for name, cell in chosen.scores().items()
+            if name.score == VERDICT_BAD
+        ),
+        None,
+    )
 
 
 def _counts(

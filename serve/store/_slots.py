@@ -13,10 +13,7 @@ from typing import NamedTuple, cast
 
 from ragmeter.exporters.protocol import QualitySums
 from ragmeter.metrics import ScoreDirection
-from ragmeter.quality.measurement import measurement_of
-from ragmeter.quality.moments import FreeMoments
 from ragmeter.quality.sums import SlotSums
-from ragmeter.quality.verdict_shares import SHARES
 
 from ._cells import Cells
 from ._database import Database
@@ -74,17 +71,12 @@ def _slot(database: Database, began_ms: int) -> ReceivedSlot:
         tuple(
             SlotSums(at, counted)
             for environment, numbers in sorted(came.items())
-            for counted in _all_sums(
+            for counted in _sums(
                 Cells.of(database, numbers, distinct, with_parts=True), environment, only
             )
         ),
         tuple(sorted(self_reporting)),
     )
-
-
-def _all_sums(cells: Cells, environment: str, only: Mapping[str, str]) -> Iterator[QualitySums]:
-    yield from _sums(cells, environment, only)
-    yield from _verdicts(cells, environment)
 
 
 def resource_of(service: str, environment: str) -> dict[str, str]:
@@ -99,30 +91,6 @@ def _only(kinds: Iterable[Kind]) -> dict[str, str]:
     for kind in kinds:
         found.setdefault(kind.name, set()).add(kind.measurement)
     return {score: max(names) for score, names in found.items() if len(names) == 1}
-
-
-def _verdicts(cells: Cells, environment: str) -> Iterator[QualitySums]:
-    """Yield the shares of *bad* requests and of those that are not *good*, counted as a meter does."""
-    for group, counts in sorted(cells.groups.items()):
-        words = {word: counts[f"verdict:{word}"] for word in ("good", "suspect", "bad")}
-        known = sum(words.values())
-        for share, count in zip(SHARES, (words["bad"], known - words["good"]), strict=True):
-            if not known:
-                continue
-            sums = FreeMoments()
-            sums.n = sums.kd = sums.wb = known
-            sums.x = sums.xx = count
-            values = dict(zip(sums.names, map(float, sums.values()), strict=True))
-            del values["low"]
-            yield QualitySums(
-                score=share.name,
-                workflow=group.workflow,
-                segment=group.segment,
-                measurement=measurement_of(share.name, share.definition),
-                direction=share.direction,
-                resource=resource_of(group.service, environment),
-                sums=values,
-            )
 
 
 def _sums(cells: Cells, environment: str, only: Mapping[str, str]) -> Iterator[QualitySums]:

@@ -1,6 +1,7 @@
 """The health of services: bad requests over time, deployments, and questions that go badly, as plain values.
 
-Counts are of requests with a verdict, shares have 95 % intervals (Wilson's).  Times are milliseconds since the
+Counts are of requests with a verdict, shares have 95 % intervals (Wilson's, of as many independent requests as
+conversations leave).  Times are milliseconds since the
 epoch.  None is "not known", never 0.
 """
 
@@ -11,8 +12,13 @@ from typing import ClassVar
 
 from pydantic import ConfigDict
 
-from ragmeter.metrics._display.mean_interval import wilson_interval
+from ragmeter.metrics._display.mean_interval import (
+    NORMAL_QUANTILE,
+    student_quantile,
+    wilson_interval,
+)
 from ragmeter.quality.estimates import Estimate
+from ragmeter.quality.moments import Clustering
 
 _DESCRIBED = ConfigDict(use_attribute_docstrings=True)
 
@@ -35,11 +41,13 @@ class BadShare:
     """Upper end of that interval."""
 
 
-def bad_share(bad: int, requests: int) -> BadShare:
-    """Return a share of bad requests with its interval."""
+def bad_share(bad: int, requests: int, alike: Clustering | None = None) -> BadShare:
+    """Return a share of bad requests with its interval; `alike`: the similarity within conversations."""
     if requests <= 0:
         return BadShare(bad=0, requests=0, share=None, lower=0.0, upper=1.0)
-    lower, upper = wilson_interval(bad / requests, requests)
+    effect = 1.0 if alike is None else alike.design_effect
+    quantile = NORMAL_QUANTILE if alike is None else student_quantile(alike.conversations - 1)
+    lower, upper = wilson_interval(bad / requests, requests / effect, quantile)
     return BadShare(bad=bad, requests=requests, share=bad / requests, lower=lower, upper=upper)
 
 

@@ -125,6 +125,37 @@ def test_each_count_is_that_of_the_list_behind_it(reader):
     assert order == sorted(order, reverse=True)
 
 
+def test_the_bad_turns_of_one_conversation_are_no_proof(tmp_path):
+    """A third of the new version's requests are bad: of as many people, or the turns of one conversation."""
+
+    def lane(folder, conversations):
+        new = requests(60, version="2", start_ms=DEPLOYED_MS, first=200, bad=0.0)
+        bad = requests(30, version="2", start_ms=DEPLOYED_MS, first=300, bad=1.0, seed=4)
+        talk = [
+            replace(one, run=replace(one.run, conversation_id=f"c{at % conversations}"))
+            for at, one in enumerate(bad)
+        ]
+        with store(folder / "serve.db", clock=lambda: NOW_MS / 1000, keep_s=1e9) as kept:
+            kept.export(requests(200, start_ms=NOW_MS - 3 * HOUR_MS))
+            kept.export([*new, *talk])
+            health = kept.reader().health(DAY)
+        (deployment,) = health.deployments
+        return health.lanes[0], deployment
+
+    folders = [tmp_path / "people", tmp_path / "one"]
+    for folder in folders:
+        folder.mkdir()
+    (people, of_people), (one, of_one) = (
+        lane(folder, n) for folder, n in zip(folders, (30, 1), strict=True)
+    )
+
+    assert people.bad.share == one.bad.share == of_one.bad_after.share == 1 / 3
+    assert people.bad.lower > people.bad_before.upper
+    assert of_people.bad_after.lower > of_people.bad_before.upper
+    assert one.bad.lower < one.bad_before.upper
+    assert of_one.bad_after.lower < of_one.bad_before.upper
+
+
 def test_without_a_deployment_nothing_leads(reader):
     health = reader.health(replace(DAY, service="desk"))
 
