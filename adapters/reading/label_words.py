@@ -8,7 +8,7 @@ from pathlib import Path
 
 __all__ = [
     "ANSWER", "CONTENT", "CONTEXT", "CONTEXT_CJK", "CONTEXT_INFLECTED", "CONTEXT_PLURAL", "HISTORY",
-    "INSTRUCTION", "LEADING", "OTHER", "PASSAGE", "PASSAGES", "QUESTION", "QUESTION_LABEL",
+    "INSTRUCTION", "LEADING", "MARK", "OTHER", "PASSAGE", "PASSAGES", "QUESTION", "QUESTION_LABEL",
     "RULES", "SOURCE", "WIDE",
 ]  # fmt: skip
 
@@ -21,6 +21,8 @@ _WORDS = {
 ANSWER, HISTORY, INSTRUCTION, RULES = map(
     _WORDS.__getitem__, ("answer", "history", "instruction", "rules")
 )
+MARK = "[=#*■●◆▼▶◇□○◎-]"
+"""Characters before a heading."""
 SOURCE, CONTENT = _WORDS["source"], _WORDS["content"]
 """Names of lines above a passage, and of the passage."""
 PASSAGE = _WORDS["passage"]

@@ -9,9 +9,10 @@ import ast
 import json
 import re
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import Any, NamedTuple
 
-from .label_words import CONTENT, CONTEXT_INFLECTED, PASSAGE, SOURCE
+from .label_words import CONTENT, CONTEXT_INFLECTED, MARK, PASSAGE, SOURCE
 from .letters import letters_of, weight_of
 from .values import Document
 
@@ -27,6 +28,7 @@ __all__ = [
     "longest_texts",
     "parsed",
     "pieces_of",
+    "table_in",
 ]
 
 
@@ -40,7 +42,7 @@ class Passages(NamedTuple):
 
 ELEMENT = re.compile(
     r"<((?:document|doc|chunk|passage|result|context|source|item|data|record|entry|fact|note|hit|match|excerpt|"
-    r"snippet|article|page|reference|quote|faq|post|paragraph)(?:[_-]?\d+)?|\d{1,3})\b([^>]*)>"
+    r"snippet|article|page|reference|quote|faq|post|paragraph|section|chapter)(?:[_-]?\d+)?|\d{1,3})\b([^>]*)>"
     r"([^<]*(?:<(?!/?\1\b)[^<]*)*)</\1>",
     re.IGNORECASE,
 )
@@ -49,22 +51,26 @@ _INNER = re.compile(
     re.IGNORECASE | re.DOTALL,
 )
 _ID_ATTRIBUTE = re.compile(r"""\b(?:id|source|name)\s*=\s*["']([^"']+)["']""", re.IGNORECASE)
-_RULE = re.compile(r"^[ \t]*(?:-{3,}|={3,}|\*{3,}|_{3,})[ \t]*$", re.MULTILINE)
+_RULE = re.compile(r"^[ \t]*([-=*_#~+<>])\1{2,}[ \t]*$|[ \t]\|{2,3}[ \t]", re.MULTILINE)
 _HEADING = re.compile(
-    r"^[ \t]*(?:[=#*-]{1,}[ \t]*)?"
-    rf"(?:(?:{PASSAGE})[ \t]*[\#№]?[ \t]*\d+[ \t*]*(?:\([^()\n]{{1,80}}\)[ \t]*)?"
-    r"(?:[=#*-]{2,}[ \t]*$|[:：.)][ \t]*|$)"
-    r"|\[\d+\][ \t:]*|【\d+】[ \t:：]*|\(?\d{1,3}[.)][ \t]+)",
+    rf"^[ \t]*(?:{MARK}+[ \t]*)?"
+    rf"(?:(?:\w+ )?(?:{PASSAGE})[ \t#№\[(]*\d+[ \t*\])]*"
+    r"(?:(?:\([^()\n]{1,80}\)|（[^（）\n]{1,80}）)[ \t]*)?"
+    r"(?:[=#*-]{2,}[ \t]*$|[:：.)]+[ \t]*|[—–|·](?=[^\n]{1,100}\n)|$)"
+    r"|\[\d+\][ \t:]*|【\d+】[ \t:：]*|\(?\d{1,3}[.)][ \t]+|[\[(]\d{1,3}(?:[.,]\d+)?%[\])])",
     re.IGNORECASE | re.MULTILINE,
 )
 _NUMBER_ONE = re.compile(r"[ \t]*(?:\[1\]|【1】)")
-_SOURCE = re.compile(
-    rf"^[ \t]*(?:{SOURCE})[ \t]*[:：](?P<label>[^\n]*)\n+(?:[ \t]*\w[\w ]{{0,20}}[:：][^\n]{{0,200}}\n){{0,4}}?"
-    rf"[ \t]*(?:{CONTENT})[ \t]*[:：][ \t]*",
-    re.IGNORECASE | re.MULTILINE,
+_FIELD_LINE = re.compile(
+    r"^[ \t]*(?:[-*•] +)?(?P<key>[^\W\d_][\w ]{0,20}?)[ \t]*(?::(?=\s)|：)[ \t]*(?:[|>]-?(?=[ \t]*\n))?",
+    re.MULTILINE,
 )
+"""A line of a record: ``title: Parking``."""
+_NAME = re.compile(rf"{SOURCE}|name|id|link", re.IGNORECASE)
+_CONTENT = re.compile(CONTENT, re.IGNORECASE)
 BRACKETED = re.compile(
-    r"^[ \t]*(?:\[(?!\d+\])(?P<label>[^\n]{1,120}?)\](?:\])?(?!\()|【(?!\d)[^】\n]{1,80}】)",
+    r"^[ \t]*(?:[=#*-]{2,}[ \t]*)?"
+    r"(?:\[(?!\d+\])(?P<label>[^\n]{1,120}?)\](?:\])?(?!\()|【(?!\d)[^】\n]{1,80}】)",
     re.MULTILINE,
 )
 """A line that begins with a label in brackets, and is no link."""
@@ -81,7 +87,8 @@ _QUOTED = re.compile(
     r'^[ \t]*(["`~]{3,})\w*[ \t]*\n(.*?)(?:\n[ \t]*\1|\Z)', re.MULTILINE | re.DOTALL
 )
 _SOURCE_LINE = re.compile(
-    rf"^[ \t]*(?:\w+ ){{0,2}}(?:{PASSAGE}|file)[ \t]*[:：][ \t]*(?P<label>[^\n]{{1,120}})\n",
+    rf"^[ \t]*(?:\w+ ){{0,2}}(?:{PASSAGE}|file)(?:[ \t]*[:：]|[ \t](?=[^\n]*[:：][ \t]*\n))"
+    r"[ \t]*(?P<label>[^\n]{1,120})\n",
     re.IGNORECASE | re.MULTILINE,
 )
 """A line with only the source of a passage."""
@@ -90,7 +97,7 @@ _BOLD = re.compile(
 )
 _TITLE = re.compile(r"^(#{1,6})[ \t]+(?P<label>[^\n]+)\n", re.MULTILINE)
 _BULLET = re.compile(r"(?:\A|\n)[ \t]*[-*•] +")
-_FIELD_NAME = re.compile(r"\s*([^\W\d_][^\d\n:：]{0,30}?)(\d{1,3}[^\d\n:：]{0,20})?[:：]")
+_FIELD_NAME = re.compile(r"\s*([^\W\d_][^\d\n:：]{0,30}?)(\d{1,9}[^\d\n:：]{0,20})?[:：]")
 BLANK = re.compile(r"\n[ \t]*\n")
 _LABEL = re.compile(r"\A\[([^\]\n]{1,200})\](?!\()[ \t:]*\n?(?=\S)")
 _LABEL_NAME = re.compile(
@@ -127,7 +134,10 @@ def pieces_of(text: str, separator: str | None = None) -> Iterator[Document]:
         return
     if not text.strip() or _is_nothing(text.strip()):
         return
-    heads = list(_SOURCE.finditer(text))
+    if records := _records_in(text):
+        yield from records
+        return
+    heads: list[re.Match[str]] = []
     for rule in (_FILE_LINE, BRACKETED, _BETWEEN_RULES, _BOLD, _SOURCE_LINE):
         heads = heads or _heads_by(rule, text)
     heads = heads or _titles_in(text)
@@ -151,13 +161,102 @@ def pieces_of(text: str, separator: str | None = None) -> Iterator[Document]:
         return
     for rule in filter(None, (_RULE, _HEADING, _repeated_label(text), BLANK)):
         if (first := rule.search(text)) is not None:
-            parts = [part for part in _split(rule, text) if part.strip()]
-            is_before = bool(text[: first.start()].strip()) and _NUMBER_ONE.match(first[0])
-            leads = len(parts) > 1 and (is_before or _is_lead(parts[0]))
-            yield from map(_labelled, parts[1:] if leads else parts)
+            yield from _parts_by(rule, first, text)
             return
     items = _BULLET.split(text.strip())
     yield from map(_labelled, items[1:] if len(items) > 2 and not items[0] else [text])
+
+
+def _parts_by(rule: re.Pattern[str], first: re.Match[str], text: str) -> Iterator[Document]:
+    """Return the parts between the matches of a rule, without their headings."""
+    parts = [part for part in _split(rule, text) if part.strip()]
+    is_before = bool(text[: first.start()].strip()) and _NUMBER_ONE.match(first[0])
+    if len(parts) > 1 and (is_before or _is_lead(parts[0])):
+        del parts[0]
+    if rule is not _HEADING:
+        parts = [part.lstrip() for part in parts]
+        heads = [head for part in parts if (head := _HEADING.match(part))]
+        if len(heads) < len(parts):
+            return map(_labelled, parts)
+        parts = [part[head.end() :] for part, head in zip(parts, heads, strict=True)]
+    return map(_named if all(map(_begins_with_name, parts)) else _labelled, parts)
+
+
+_TABLE = re.compile(
+    r"^[ \t]*\|(?P<names>[^\n]+)\|[ \t]*\n[ \t]*\|[ \t:|-]+\|[ \t]*\n"
+    r"(?P<rows>(?:[ \t]*\|[^\n]+\|[ \t]*(?:\n|\Z))+)",
+    re.MULTILINE,
+)
+
+
+def table_in(text: str) -> tuple[int, int, int] | None:
+    """Return the place of a Markdown table with a column of texts, or None."""
+    table = _TABLE.search(text)
+    if table is None or not any(map(_CONTENT.fullmatch, _cells(table["names"]))):
+        return None
+    return table.start(), table.start(), table.end()
+
+
+def _cells(row: str) -> list[str]:
+    return [cell.strip() for cell in row.strip(" \t|").split("|")]
+
+
+def _records_in(text: str) -> list[Document]:
+    """Return the rows of a Markdown table, or the records in lines of ``key: value``.
+
+    The passage of each is its content, else its longest field.
+    """
+    table = _TABLE.search(text)
+    if table is not None and not text[table.end() :].strip():
+        start, names = table.start(), _cells(table["names"])
+        cells = map(_cells, table["rows"].split("\n"))
+        rows = [dict(zip(names, row, strict=True)) for row in cells if len(row) == len(names)]
+    else:
+        start, rows = _keyed_lines_in(text)
+    if not rows or not _is_lead(text[:start]):
+        return []
+    contents = [key for key in rows[0] if _CONTENT.fullmatch(key)]
+    passage = max(contents or rows[0], key=lambda key: sum(len(row[key]) for row in rows))
+    ids = [key for key in rows[0] if _NAME.fullmatch(key) and key != passage]
+    if table is None and not (ids and contents if len(rows) < 2 else ids or contents):
+        return []
+    return [
+        Document(row[passage], next((_id_of(row[key].partition("\n")[0]) for key in ids), None))
+        for row in rows
+    ]
+
+
+def _keyed_lines_in(text: str) -> tuple[int, list[dict[str, str]]]:
+    """Return the place of the first line of ``key: value``, and records of the keys that recur in each."""
+    lines = list(_FIELD_LINE.finditer(text))
+    starts = [at for at, line in enumerate(lines) if line["key"] == lines[0]["key"]]
+    records = [
+        {line["key"]: line for line in reversed(lines[at:end])}
+        for at, end in pairwise([*starts, len(lines)])
+    ]
+    keys = set.intersection(*map(set, records)) if records else set()
+    if len(keys) < 2:
+        return 0, []
+    kept = [line for record in records for line in reversed(record.values()) if line["key"] in keys]
+    kept.sort(key=re.Match.start)
+    ends = [*(line.start() for line in kept[1:]), len(text)]
+    fields = [
+        (line["key"], text[line.end() : end].strip(" \t\n-="))
+        for line, end in zip(kept, ends, strict=True)
+    ]
+    size = len(keys)
+    return kept[0].start(), [dict(fields[at : at + size]) for at in range(0, len(fields), size)]
+
+
+def _begins_with_name(part: str) -> bool:
+    """Return whether the line of a heading goes on with a name, above longer lines."""
+    name, _, body = part.partition("\n")
+    return bool(name.strip()) and 2 * len(name) < max(map(len, body.split("\n")))
+
+
+def _named(part: str) -> Document:
+    name, _, body = part.partition("\n")
+    return Document(body.strip(), _id_of(name.rstrip(" \t:：")))
 
 
 def _repeated_label(text: str) -> re.Pattern[str] | None:
@@ -165,7 +264,7 @@ def _repeated_label(text: str) -> re.Pattern[str] | None:
     first = _FIELD_NAME.match(text)
     if first is None:
         return None
-    number = "" if first[2] is None else r"\d{1,3}" + re.escape(first[2].lstrip("0123456789"))
+    number = "" if first[2] is None else r"\d{1,9}" + re.escape(first[2].lstrip("0123456789"))
     label = re.compile(rf"^[ \t]*{re.escape(first[1])}{number}[:：][ \t]*", re.MULTILINE)
     lines = re.findall(r"^.*\S", text, re.MULTILINE)
     return label if 1 < len(lines) == len(label.findall(text)) else None
@@ -272,7 +371,7 @@ def divided(body: str, count: int | None = None) -> Passages:
         return Passages(tuple(whole), is_divided=False)
     if count is None:
         whole = [piece for piece in whole if weight_of(letters_of(piece.text or "")) >= LEAST]
-    is_marked = bool(ELEMENT.search(body) or _HEADING.match(body) or _SOURCE.match(body))
+    is_marked = bool(ELEMENT.search(body) or _HEADING.match(body) or _records_in(body))
     return Passages(tuple(whole), is_divided=len(whole) > 1 or is_marked or count == 1)
 
 

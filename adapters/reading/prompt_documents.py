@@ -9,13 +9,14 @@ from ragmeter.metrics import RetrievedContext
 
 from .answer import is_long
 from .calls import authors_of, is_grade
+from .label_words import QUESTION_LABEL
 from .layout import Passages, divided
 from .letters import letters_of
 from .prompt_layout import place_in, question_in_prompt
 from .prompts import MAX_PROMPTS, turn_in
 from .results import ANY_TOOL, cut, reads_as_retrieved
 from .stages import to_contexts
-from .step import Step
+from .step import Message, Step
 from .values import Document
 
 __all__ = [
@@ -59,7 +60,7 @@ def contexts_in_prompts(
     if filled is not None and stands_in(filled, authors[-1:]):
         place: Passages | None = divided(filled)
     else:
-        place = place_in(asked, question, len(known) or None)
+        place = place_in(asked, question, len(known) or None) or _given_before(sent[:turn])
     if place is not None and place.documents:
         if not (known and place.is_divided):
             return place
@@ -75,6 +76,18 @@ def contexts_in_prompts(
         for item in documents
     )
     return Passages(found, is_divided=True) if found and not known else None
+
+
+_ASKS = re.compile(rf"[?？]|(?:{QUESTION_LABEL})[ \t]*[:：]", re.IGNORECASE)
+
+
+def _given_before(earlier: Sequence[Message]) -> Passages | None:
+    """Return the passages of the turn before if it gave documents and asked nothing."""
+    text = next((text for role, text in reversed(earlier) if role == "user"), "")
+    place = place_in([Message("user", text)])
+    for item in () if place is None else place.documents:
+        text = text.replace(item.text or "", "")
+    return None if _ASKS.search(text) else place
 
 
 class PromptTemplates:

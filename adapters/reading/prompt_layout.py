@@ -14,6 +14,7 @@ from .label_words import (
     HISTORY,
     INSTRUCTION,
     LEADING,
+    MARK,
     OTHER,
     PASSAGE,
     PASSAGES,
@@ -32,6 +33,7 @@ from .layout import (
     is_closed,
     longest_texts,
     parsed,
+    table_in,
 )
 from .letters import letters_of, weight_of
 from .step import Message
@@ -50,7 +52,9 @@ _LABEL_LINE = re.compile(
     rf"background|supporting|document|reference|additional|here (?:are|is)(?: the)?) +)*(?:{CONTEXT_PLURAL})"
     r"(?: +(?:information|documents?|passages?|json|below|follows?|is below|are below))*"
     rf"(?: is| are)?[ \t*\])】>]*[:：][ \t*]*\n?|"
-    rf"^[ \t]*(?:#+|(?:retrieved|relevant|provided|supporting|background) )[ \t]*(?:{CONTEXT})[ \t]*\n|"
+    r"^[ \t]*(?:#+|(?:retrieved|relevant|provided|supporting|background) )[ \t]*(?:\w+ )?"
+    rf"(?:{CONTEXT}|{CONTEXT_CJK})[ \t]*\n|"
+    rf"^[^\w\n]{{0,12}}(?:start|begin)(?: of)?(?: the)? (?:\w+ )?(?:{CONTEXT_PLURAL})\b[^\n]{{0,20}}\n|"
     rf"^[ \t#*]*(?:(?:以下|最)?{CONTEXT_CJK}[:：][ \t]*|【{CONTEXT_CJK}】)\n?|"
     r"^[ \t#*]*(?!(?:system|user|chat|conversation|session|previous|current page)\b)"
     rf"(?:[\w'’-]+[ \t]+){{1,4}}(?:{PASSAGES})(?:[ \t]+[\w'’-]+){{0,4}}[ \t*]*[:：][ \t*]*\n|"
@@ -70,7 +74,7 @@ _LEADING = re.compile(
     r"(?:[:：][ \t*]*\n|(?:\bis|\bare)? ?below[^\n]{0,60}\n)|"
     rf"^(?![^\n]{{0,300}}(?:{QUESTION}|{HISTORY}|extract|keep |remember|follow))"
     r"[^\n]{0,200}?\b(?:relevant|retrieved|recalled|matching|similar|"
-    r"релевантн\w+|найденн\w+|похож\w+|этих|следующих)"
+    r"релевантн\w+|найденн\w+|нашл\w+|похож\w+|этих|следующих)"
     r" [^\n]{1,80}[:：][ \t*]*\n|"
     rf"^[^\n]{{0,200}}?\b(?:these|following) {CONTEXT_INFLECTED}[:：][ \t]|"
     r"^here (?:is|are)(?: \w+){0,2} (?:relevant|retrieved|matching|similar) [\w ]{1,40}:[ \t]",
@@ -87,8 +91,9 @@ _PARAGRAPH = re.compile(
 _HEADS = tuple(
     re.compile(head, re.IGNORECASE | re.MULTILINE)
     for head in (
-        rf"^[ \t]*(?:[=#*-]{{2,40}}|\[|【)[^\n]{{0,30}}?(?:{PASSAGE})[ \t#№\[(]*\d",
-        rf"^[^\n:：\d]{{0,30}}(?:{PASSAGE})[ \t#№]*\d{{1,3}}[^\n:：]{{0,20}}[:：]",
+        rf"^[ \t]*(?:{MARK}{{2,40}}|[■●◆▼▶◇□○◎\[【])[^\n]{{0,30}}?(?:{PASSAGE})[ \t#№\[(]*\d",
+        rf"^[^\n:：\d]{{0,30}}(?:{PASSAGE})[ \t#№\[(]*\d{{1,3}}[^\n:：]{{0,20}}[:：]",
+        rf"^[ \t]*(?:{PASSAGE})[ \t][^\n:：]{{4,100}}[:：][ \t]*\n",
         BRACKETED.pattern,
         r"^[ \t]*(?:\[\d{1,3}\]|【\d{1,3}】|\((?:source|file|url|title)[ \t]*:[^\n]{1,200}\n)",
     )
@@ -96,17 +101,24 @@ _HEADS = tuple(
 """Beginnings of two passages or more; all but the first only where the prompt names a question."""
 _WIDE_LABEL = re.compile(
     rf"^[^\n:：]{{0,60}}?(?:\b(?:{WIDE})\b|内容|內容|信息|資訊|材料|내용|本文)"
-    rf"[^\n:：]{{0,40}}(?:[:：][ \t*]*\n|。[ \t]*\n[ \t]*\n)",
+    rf"(?![ \t]*[A-Z\d][ \t*]*[:：])[^\n:：]{{0,40}}(?:[:：][ \t*]*\n|。[ \t]*\n[ \t]*\n)",
     re.IGNORECASE | re.MULTILINE,
 )
 """A label that names the context only where another one names the question."""
 _ANY_LABEL = re.compile(
-    rf"^[^\w\n]{{0,12}}(?![^\n]{{0,60}}(?:{OTHER}))[^\s:：.!?。]{{1,30}}"
+    rf"^[^\w\n]{{0,12}}(?![^\n]{{0,60}}(?:{OTHER}))[^\s:：.!?。(]{{1,30}}"
     r"(?:[ \t][^\s:：.!?。]{1,30}){0,5}[ \t]?[:：][ \t*]*\n"
     r"(?!\s*(?:[-*•]|\(?\d{1,3}[.)])[ \t])",
     re.IGNORECASE | re.MULTILINE,
 )
 """A label of any kind of text, followed by one for the question."""
+_IN_SENTENCE = re.compile(
+    r"\b(?:us(?:e|ing)|based on|given|with|from|по|на|anhand|aus|con|avec|d'après)\b[^\n:：]{0,40}?"
+    rf"\b(?:{CONTEXT_INFLECTED}|text\w*|текст\w*|texto|texte)[:：][ \t]*(?P<body>[^\n]{{20,}}?)"
+    r"(?=[ ,;]+(?:(?:to|and|,) )?(?:answer|reply|respond)\b|[ \t]*(?:\n|\Z))",
+    re.IGNORECASE,
+)
+"""A context within the sentence that asks."""
 _FENCE = re.compile(r"^[ \t]*(?:-{3,}|={3,}|`{3,}|\"{3,}|~{3,})\w*[ \t]*$\n?", re.MULTILINE)
 _MOST_NAMING = 60
 """Characters before a list that are searched for a word for a context."""
@@ -126,6 +138,14 @@ _QUOTED_QUESTION = re.compile(
     re.IGNORECASE,
 )
 _QUOTED_ALONE = re.compile(r"[:：][ \t]*[\"“«]([^\"”»\n]{2,300}[?？])[\"”»]")
+_ASKS_LAST = re.compile(
+    rf"\b(?:{QUESTION}|{INSTRUCTION})[^\n:：]{{0,40}}[:：][ \t]*([^\n:：]{{2,300}}[?？])\s*\Z",
+    re.IGNORECASE,
+)
+_ANY_ASKS = re.compile(
+    r"^[^\n:：]{1,40}[:：][ \t]*\n?[ \t]*([^\n]{2,300}[?？])[ \t]*$", re.MULTILINE
+)
+"""A question behind any label."""
 _TURN = re.compile(
     rf"^[ \t]*(?!{CONTEXT_INFLECTED})[^\W\d_][\w ]{{0,20}}[:：][ \t]*(?P<asked>[^\n]{{1,300}})"
     r"(?:(?<=[?？])\s*|\n+[ \t]*(?:(?:ai|assistant|bot)\s*|[^\W\d_][\w ]{0,20}[:：]\s*))\Z",
@@ -133,22 +153,23 @@ _TURN = re.compile(
 )
 """The last turn of a dialogue that the model continues."""
 _ASKED = re.compile(
-    rf"(?:^|(?<=。)|(?<=[,.!?] ))[ \t#*<%\[]*{QUESTION_LABEL}[ \t*>\]#%]*(?:[:：>]|\n)[ \t*]*(.{{1,2000}}?)"
+    rf"(?:^|(?<=。)|(?<=[,.!?] ))[ \t#*<%=\[]*{QUESTION_LABEL}[ \t*>\]#%=]*(?:[:：>]|\n)[ \t*]*(.{{1,2000}}?)"
     r"(?=</|\n[ \t]*[-=]{2,}[ \t]*\n|"
-    rf"\n[ \t#*<]*(?:{ANSWER}|{CONTEXT}|</)[^\n]{{0,30}}?(?:[:：>]|\Z)|\n[ \t]*\n|\Z)",
+    rf"\n[ \t#*<]*(?:{ANSWER}|(?:\w+ )?(?:{CONTEXT})|</)[^\n]{{0,30}}?(?:[:：>]|\Z)|\n#+ |\n[ \t]*\n|\Z)",
     re.IGNORECASE | re.MULTILINE | re.DOTALL,
 )
 _ANSWERS = re.compile(ANSWER, re.IGNORECASE)
 _NAMED = re.compile(CONTEXT_INFLECTED, re.IGNORECASE)
-_FIELD = re.compile(rf"(?:retrieved |relevant )?{CONTEXT_INFLECTED}", re.IGNORECASE)
+_FIELD = re.compile(rf"(?:\w+ )?{CONTEXT_INFLECTED}", re.IGNORECASE)
 _ASKING_FIELD = re.compile(QUESTION_LABEL, re.IGNORECASE)
 _CLOSING = re.compile(
     rf"\n[ \t#*<\[]*(?:{HISTORY}|{RULES})[ \t*>\]#]*[:：][ \t*]*(?:\n|$)|"
     rf"\n[ \t#*<%\[]*(?:{QUESTION_LABEL}|{ANSWER}|instructions?|(?:your )?task|инструкции|指令|任务)"
     r"[ \t*>\]#%]*(?:[:：]|$)|"
     rf"\n[ \t]*【[^】\n]{{0,10}}?(?:{QUESTION}|{ANSWER}|{HISTORY}|{RULES}|结束)[^】\n]{{0,10}}】|"
-    rf"\n[^\w\n]{{0,40}}(?:end of|конец|fin de) [^\n]{{0,30}}?(?:{CONTEXT_PLURAL})\b[^\n]{{0,40}}$|"
-    r"\n[ \t]*(?:given|using|based on|answer|respond|reply|use|if you|отвечай|ответь|根据|请)[^\n]*\Z|"
+    rf"\n[^\w\n]{{0,40}}(?:end(?: of)?|конец|fin de) [^\n]{{0,30}}?(?:{CONTEXT_PLURAL})\b[^\n]{{0,40}}$|"
+    r"\n[ \t]*(?:given|using|based on|answer|respond|reply|use|if you|"
+    r"отвечай|ответь|если|wenn du|根据|如果|请)[^\n]*\Z|"
     rf"\n[ \t]*\n[ \t]*(?:{INSTRUCTION})(?![a-zа-я])|"
     r"\n[ \t]*\n[ \t]*(?:if|when|do not|never|always|only|remember) [^\n]{0,300}\b"
     r"(?:above|context|provided|documents?|knowledge)\b[^\n]*\Z|"
@@ -267,6 +288,8 @@ def question_in_prompt(messages: Sequence[Message]) -> str | None:
         and not above.endswith(_QUESTION_MARKS)
     ):
         beside = line  # instructions precede it
+    if not any(mark in beside for mark in _QUESTION_MARKS):
+        beside = next(reversed(_ANY_ASKS.findall(text)), beside)
     quoted = _QUOTED_ALONE.search(beside)
     return _short(beside if quoted is None else quoted[1])
 
@@ -286,7 +309,8 @@ def _labelled_question(text: str) -> str | None:
             last = asked
     if last is not None:
         return last
-    other = _TURN.search(text[-_MOST_ASKED:]) or _QUOTED_QUESTION.search(text)
+    tail = text[-_MOST_ASKED:]
+    other = _TURN.search(tail) or _ASKS_LAST.search(tail) or _QUOTED_QUESTION.search(text)
     return None if other is None else next(filter(None, other.groups())).strip()
 
 
@@ -375,8 +399,10 @@ def _span_of(text: str, *, is_asked: bool) -> tuple[int, int, int] | None:
     wide = _WIDE_LABEL.search(text) or (asks and _ANY_LABEL.search(text[: asks.start()]))
     if wide:
         return wide.start(), wide.end(), len(text)
-    if (listed := _list_in(text)) is not None:
+    if (listed := _list_in(text) or table_in(text)) is not None:
         return listed
+    if names_question and (sentence := _IN_SENTENCE.search(text)):
+        return sentence.start(), sentence.start("body"), sentence.end("body")
     return next(
         (
             (heads[0].start(), heads[0].start(), len(text))
@@ -398,6 +424,8 @@ def _context_of(text: str, question: str) -> str | None:
     if at >= 0:
         last = max(at - _MOST_ASKED, 0)
         body = body[:last] + _OPEN_LABEL.sub("", body[last:at])
+    if label := text[head:start].strip():
+        body = body.replace(f"\n{label}\n", "\n---\n")  # it is above each passage
     # A context in capitals ends where the next label is in capitals.
     if (letters := re.sub(r"[\W\d_]", "", text[head:start])) and letters.isupper():
         body = _CAPITALS.split(body, maxsplit=1)[0]
@@ -411,7 +439,7 @@ def _context_of(text: str, question: str) -> str | None:
         is_pair = len(same) == 1 and len(opening[0].strip()) >= _LONG_FENCE
         if closing is not None and (is_pair or len(_until_closing(inner[closing.end() :])) < LEAST):
             return inner[: closing.start()].strip()
-        body = inner
+        body = body if same else inner
     return _until_closing(body).rstrip('-=`"').strip()
 
 

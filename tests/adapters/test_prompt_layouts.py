@@ -105,9 +105,33 @@ SHOWN = {
     "Chinese fences": f"以下是我记录的一些“参考内容”，都是历史记录：\n--------------\n{ONE}\n\n{TWO}\n--------------\n你需要结合“参考内容”来回答用户的提问。\n\n问题：{QUESTION}",
     "traditional Chinese": f"請以以下內容為基礎，回答問題。\n\n{ONE}\n\n{TWO}\n\n問題： {QUESTION}\n答案：",
     "a label of the trade": f"Menu & info:\n{ONE}\n\n{TWO}\n\nCustomer question: {QUESTION}",
+    "records in YAML": f"passages:\n- id: p1\n  source: a.md\n  text: {ONE}\n- id: p2\n  source: b.md\n  text: |\n    {TWO}\n\nQuestion: {QUESTION}",
+    "contents above their sources": f"Contexts:\nContent: {ONE}\nSource: a.md\n\nContent: {TWO}\nSource: b.md\n\nQuestion: {QUESTION}",
+    "a table": f"Answer from these hits.\n\n| # | source | text |\n|---|---|---|\n| 1 | a.md | {ONE} |\n| 2 | b.md | {TWO} |\n\nQuestion: {QUESTION}",
+    "numbers and names": f"Sources:\n\n(1) Kettles (https://a.example)\n{ONE}\n\n(2) Winter (https://b.example)\n{TWO}\n\nQuestion: {QUESTION}",
+    "headings with a rank and a score": f"Relevant excerpts:\n\nExcerpt #1 | score 0.83 | a.md:\n{ONE}\n\nExcerpt #2 | score 0.61 | b.md:\n{TWO}\n\nAnswer this: {QUESTION}",
+    "headings between rules": f"参考资料：\n文献1（相关度：0.91）：\n{ONE}\n\n---\n\n文献2（相关度：0.80）：\n{TWO}\n\n问题：{QUESTION}",
+    "shares of similarity": f"Top matches:\n(92.1%) {ONE}\n(80.4%) {TWO}\n\nQuestion: {QUESTION}",
+    "files in excerpts": f"Answer the question with the snippets.\n\nExcerpt from a.md (lines 1-9):\n{ONE}\n\nExcerpt from b.md (lines 2-3):\n{TWO}\n\nQ: {QUESTION}\nA:",
+    "the label above each": f"=== RETRIEVED ===\n{ONE}\n=== RETRIEVED ===\n{TWO}\n=== QUESTION ===\n{QUESTION}",
+    "a fence for each": f"Context:\n```\n{ONE}\n```\n```\n{TWO}\n```\nUser question: {QUESTION}",
+    "bars in a line": f"CONTEXT: {ONE} ||| {TWO}\nQUESTION: {QUESTION}",
+    "arrows": f"Context:\n{ONE}\n>>>\n{TWO}\n\nQuestion: {QUESTION}",
+    "solved tickets": f"You help agents.\n\nSIMILAR RESOLVED TICKETS:\nTicket #8812: {ONE}\nTicket #9017: {TWO}\n\nNEW TICKET:\n{QUESTION}\n\nSuggest a reply.",
+    "fields of another name": json.dumps({"user_query": QUESTION, "document_chunks": [{"chunk_1": ONE}, {"chunk_2": TWO}], "instructions": "Be brief."}),
+    "facts and an instruction": f"Facts:\n- {ONE}\n- {TWO}\n\nUsing these facts, answer: {QUESTION}",
+    "Russian sections": f"### Справочная информация\n{ONE}\n###\n{TWO}\n### Вопрос клиента\n{QUESTION}\n### Ответ\n",
+    "Turkish sources": f"Aşağıdaki kaynaklara göre yanıtla.\n\nKaynak 1: {ONE}\n\nKaynak 2: {TWO}\n\nSoru: {QUESTION}\nCevap:",
     "rules of two dashes": f"You have this:\nDOCUMENTS:\n{ONE}\n\n{TWO}\n--\nQUESTION:\n{QUESTION}\n--\nINSTRUCTIONS:\nBe brief.\n",
 }  # fmt: skip
+NOT_DIVIDED = {
+    "a sentence": f"Use the following text: {ONE} to answer this question: {QUESTION}",
+    "a sentence in Russian": f"Ответь на вопрос «{QUESTION}», опираясь на текст: {ONE}",
+    "a block": f"You are kind.\nSTART CONTEXT BLOCK\n{ONE}\n{TWO}\nEND OF CONTEXT BLOCK\nStay within the block.\n\nQuestion: {QUESTION}",
+}
 NOT_SHOWN = {
+    "two texts to choose from": f"Which of the two is easier to read?\n\nText A:\n{ONE}\n\nText B:\n{TWO}",
+    "a table of numbers": "Which kettle sold best?\n\n| kettle | units | comment |\n|---|---|---|\n| 4711 | 120 | sold out in the second week of March |\n| 12 | 80 | returned by many because of the lid |",
     "notes to sum up": f"Sum up these notes:\n\n- {ONE}\n- {TWO}",
     "a text to translate": f"Translate into French:\n\n{ONE}\n\n{TWO}",
     "an object to sum up": json.dumps({"task": "sum up", "documents": [ONE, TWO]}),
@@ -145,6 +169,14 @@ def test_a_layout_that_divides_documents_shows_them_and_the_question(layout):
     assert [item.text.strip("«»") for item in shown.documents] == [ONE, TWO]
 
 
+def test_a_title_below_a_heading_belongs_to_its_passage():
+    text = f"Context:\nDocument 1:\nKettles\n{ONE}\n\nDocument 2:\nWinter\n{TWO}\n\nQuestion: {QUESTION}"
+
+    shown = contexts_in_prompts([call(text)], ANSWER, QUESTION)
+
+    assert [item.text for item in shown.documents] == [f"Kettles\n{ONE}", f"Winter\n{TWO}"]
+
+
 @pytest.mark.parametrize(
     "instructions",
     [
@@ -164,6 +196,33 @@ def test_passages_may_stand_in_a_message_each(instructions):
 
     assert shown.is_divided
     assert [item.text for item in shown.documents] == [ONE, TWO]
+
+
+@pytest.mark.parametrize("layout", NOT_DIVIDED)
+def test_a_layout_that_does_not_divide_shows_one_text_without_ranks(layout):
+    calls = [call(NOT_DIVIDED[layout])]
+
+    shown = contexts_in_prompts(calls, ANSWER, asked_in(calls))
+
+    assert asked_in(calls) == QUESTION
+    assert not shown.is_divided
+    assert [item.text for item in shown.documents] in ([ONE], [f"{ONE}\n{TWO}"])
+
+
+@pytest.mark.parametrize(
+    ("before", "texts"),
+    [
+        (f"Here are the documents:\n\n[1] {ONE}\n\n[2] {TWO}", [ONE, TWO]),
+        (f"Documents:\n\n[1] {ONE}\n\n[2] {TWO}\n\nQuestion: Is it quick?", []),
+    ],
+)
+def test_the_turn_before_may_give_documents_and_ask_nothing(before, texts):
+    messages = (Message("user", before), Message("assistant", "Yes?"), Message("user", QUESTION))
+    step = Step(id="1", started_ns=1, ended_ns=2, messages=messages, said=ANSWER)
+
+    shown = contexts_in_prompts([step], ANSWER, asked_in([step]))
+
+    assert [item.text for item in (shown.documents if shown else ())] == texts
 
 
 @pytest.mark.parametrize("text", NOT_SHOWN)
