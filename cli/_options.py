@@ -22,6 +22,14 @@ class ProtocolName(str, Enum):
     GRPC = "grpc"
 
 
+class LanguageName(str, Enum):
+    """Values of ``--language``."""
+
+    EN = "en"
+    RU = "ru"
+    ZH = "zh"
+
+
 class Signal(str, Enum):
     """Values of ``--signal``."""
 

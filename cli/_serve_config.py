@@ -30,6 +30,7 @@ _VARIABLES: Mapping[str, Collection[str]] = {
     "objective": ("RAGMETER_OBJECTIVES",),
     "webhook": ("RAGMETER_CHANGE_WEBHOOK",),
     "page_url": ("RAGMETER_PAGE_URL",),
+    "language": ("RAGMETER_LANGUAGE",),
     "otlp": [_ENDPOINT.format(signal) for signal in ("", "TRACES_", "LOGS_", "METRICS_")],
     "protocol": ("OTEL_EXPORTER_OTLP_PROTOCOL",),
 }

@@ -13,6 +13,7 @@ from ._console import Console, say
 from ._docstring_options import options_from_docstring
 from ._ending import EXIT_FAILED, exit_with_line
 from ._options import (
+    LanguageName,
     ProtocolName,
     RetrievalSpanOption,
     RetrievalToolOption,
@@ -57,6 +58,7 @@ def serve(  # noqa: D417 -- `_options` describes three of them
     objective: list[str] | None = None,
     webhook: str | None = None,
     page_url: str | None = None,
+    language: LanguageName | None = None,
     digest: str | None = None,
     kafka: str | None = None,
     topic: str = "otlp_spans",
@@ -110,6 +112,7 @@ def serve(  # noqa: D417 -- `_options` describes three of them
         webhook (URL): Post changes to this URL. (default: RAGMETER_CHANGE_WEBHOOK)
         page_url (URL): Public address of the page, for links in what is posted. (default: RAGMETER_PAGE_URL,
             else where it listens)
+        language: Language of what is posted, and of the digest. (default: RAGMETER_LANGUAGE, else en)
         digest (daily|weekly): Print, and post to --webhook, a report: what fell, gaps, worst questions and
             what is not scored.
         kafka (HOST:PORT[,...]): Also read spans from these Kafka brokers, as a member of a consumer group.
@@ -170,6 +173,7 @@ def serve(  # noqa: D417 -- `_options` describes three of them
                 objectives=objective or (),
                 webhook=webhook,
                 page=page_url,
+                language=language.value if language else None,
                 digest=digest,
                 forward=forward,
                 kafka=kafka_options(kafka, topic, group, kafka_config),

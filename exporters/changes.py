@@ -10,6 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
+from .change_words import change_words
+
 __all__ = [
     "ChangeEvidence",
     "ChangeNote",
@@ -57,41 +59,21 @@ class MeanWithInterval(Protocol):
         ...
 
 
-_NOTES = {
-    "": "{0}",
-    "environment": "environment {0}",
-    "in": "in {0}",
-    "mix": "segments unchanged: other questions",
-    "again": "still ongoing, notified before",
-    "fact_conflict": "absent numbers and names {0:.0%} → {1:.0%}",
-    "empty_retrieval": "empty retrievals {0:.0%} → {1:.0%}",
-    "bad": "bad answers {0:.0%} → {1:.0%}",
-    "manner": "if a model or prompt is new, it may be manner",
-    "fall": "groundedness lost {0:.3f}",
-    "framing": "{0:.3f} by framing words",
-    "facts": "{0:.3f} by absent numbers and names",
-    "sentences": "{0:.3f} by unsupported sentences",
-    "chunks": "{0:.3f} as nothing was retrieved",
-    "other": "{0:.3f} by other words",
-    "mostly_manner": "mostly manner, not truth",
-    "mostly_invented": "mostly what no chunk says",
-    "harsher": "harsher by {0:.3f} on the same {1} requests [{2:+.3f}, {3:+.3f}]",
-    "kinder": "kinder by {0:.3f} on the same {1} requests [{2:+.3f}, {3:+.3f}]",
-}
-"""The English text of each code; an empty one: the value is a sentence of an earlier version."""
-
-
 @dataclass(frozen=True, slots=True)
 class ChangeNote:
     """A circumstance of a change; as a string, in English."""
 
     code: str
-    """Such as ``mix``, ``again`` or ``harsher``."""
+    """Such as ``mix``, ``again`` or ``harsher``; empty: the value is a sentence of an earlier version."""
     values: tuple[str | int | float, ...] = ()
     """Means and shares from 0 to 1, counts and names, in the order of the text."""
 
+    def text(self, language: str = "en") -> str:
+        """Return it in a language of `LANGUAGES`."""
+        return change_words(language, f"note_{self.code}", *self.values)
+
     def __str__(self) -> str:
-        return _NOTES[self.code].format(*self.values)
+        return self.text()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,7 +117,11 @@ class QualityChange:
     @property
     def note(self) -> str:
         """The notes in one line of English."""
-        return "; ".join(map(str, self.notes))
+        return self.note_in("en")
+
+    def note_in(self, language: str) -> str:
+        """Return the notes in one line, in a language of `LANGUAGES`."""
+        return change_words(language, "stop").join(one.text(language) for one in self.notes)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

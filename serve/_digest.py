@@ -17,7 +17,8 @@ from ragmeter.watch.wording import moment, word_change
 from ._listening import page_address
 from ._version_alerts import deployment_change
 from .options import ServeOptions
-from .store import Filters, Reader, Store, StoredClaims, StoreFullError
+from .page import Words, percent, read_in, words_in
+from .store import Filters, GapView, Reader, Store, StoredClaims, StoreFullError
 
 PERIODS: Mapping[str, float] = {"daily": 86_400.0, "weekly": 604_800.0}
 """Length of each period in seconds."""
@@ -29,7 +30,7 @@ _PAUSE_S = 60.0
 
 
 class Digest:
-    """Prints a digest at the end of every day or week, in UTC, and posts it.
+    """Prints a digest at the end of every day or week, in UTC, and posts it; at the start, if it was missed.
 
     Args:
         period: One of `PERIODS`.
@@ -39,7 +40,8 @@ class Digest:
         clock: Seconds since the epoch.
         say: Outputs the text; None: print it.
         post: Posts the text, and is called again later if it raises NotTakenError; None: do not post.
-        claims: Decide which of several servers on one store posts it; None: a single server.
+        claims: Decide which of several servers on one store sends it, once; None: a single server.
+        language: Its language.
     """
 
     def __init__(
@@ -53,6 +55,7 @@ class Digest:
         say: Callable[[str], object] | None = None,
         post: Callable[[str], object] | None = None,
         claims: StoredClaims | None = None,
+        language: str = "en",
     ) -> None:
         self._period = period
         self._length_s = PERIODS[period]
@@ -63,9 +66,10 @@ class Digest:
         self._say = say or _print
         self._post = post
         self._claims = claims
+        self._language = language
         self._waiting: str | None = None
         self._due = 0.0
-        self._last_number = self._number()
+        self._last_number: int | None = None
 
     def look(self) -> bool:
         """Print and post a digest that is due; return False: there is never more to do at once.
@@ -73,15 +77,16 @@ class Digest:
         Raises:
             DeliveryError: The digest was refused for good.
         """
-        number = self._number()
-        if number > self._last_number:
-            end = number * self._length_s + _MONDAY_S
-            text = digest_of(
-                self._reader, self._heard(), self._changes(), end - self._length_s, end
-            )
-            self._last_number = number
+        number = int((self._clock() - _MONDAY_S) // self._length_s)
+        end = number * self._length_s + _MONDAY_S
+        since = end - self._length_s
+        last, self._last_number = self._last_number, number
+        is_due = self._was_missed(since, end) if last is None else number > last
+        if is_due and self._is_mine(end):
+            changes = self._changes()
+            text = digest_of(self._reader, self._heard(), changes, since, end, self._language)
             self._say(text)
-            self._waiting, self._due = (text if self._is_mine(end) else None), 0.0
+            self._waiting, self._due = text, 0.0
         if self._post is not None and self._waiting is not None and self._clock() >= self._due:
             text, self._waiting = self._waiting, None
             try:
@@ -90,8 +95,13 @@ class Digest:
                 self._waiting, self._due = text, self._clock() + (error.pause_s or _PAUSE_S)
         return False
 
+    def _was_missed(self, since: float, end: float) -> bool:
+        """Return whether a digest of the time before this server started may be due: requests came in it."""
+        time_of_it = _period(since, end)
+        return self._claims is not None and self._reader.requests(time_of_it, limit=1).total > 0
+
     def _is_mine(self, end: float) -> bool:
-        """Return whether no other server on the store posts this digest; True if that is unknown."""
+        """Return whether no other server on the store sends this digest; True if that is unknown."""
         if self._claims is None:
             return True
         try:
@@ -101,9 +111,6 @@ class Digest:
         except StoreFullError:
             return True
         return claim is not None
-
-    def _number(self) -> int:
-        return int((self._clock() - _MONDAY_S) // self._length_s)
 
 
 def digests(
@@ -125,11 +132,15 @@ def digests(
     if period not in PERIODS or reader is None:
         why = "needs a store" if period in PERIODS else f"is one of {', '.join(PERIODS)}"
         raise ConfigurationError(f"digest={period!r}: it {why}")
-    if url is None and (secret := read_settings().change_webhook) is not None:
-        url = secret.get_secret_value()
+    settings = read_settings()
+    if url is None and settings.change_webhook is not None:
+        url = settings.change_webhook.get_secret_value()
     post = None if url is None else ChangeWebhook(url, page=page_address(options, http_port)).digest
     claims = None if store is None else store.claims()
-    return [Digest(period, reader, heard, changes, post=post, claims=claims).look]
+    language = options.language or settings.language
+    return [
+        Digest(period, reader, heard, changes, post=post, claims=claims, language=language).look
+    ]
 
 
 def digest_of(
@@ -138,42 +149,70 @@ def digest_of(
     changes: Sequence[Change],
     since: float,
     until: float,
+    language: str = "en",
 ) -> str:
-    """Return the digest between two moments, seconds since the epoch, as Markdown."""
-    time_of_it = Filters(since_ms=int(since * 1000), until_ms=int(until * 1000))
+    """Return the digest between two moments, seconds since the epoch, as Markdown, in the page's words."""
+    words = words_in(language)
+    time_of_it = _period(since, until)
     health = reader.health(time_of_it)
     fell = [
-        word_change(one)
+        word_change(one, language)
         for one in (
             *(deployment_change(each, until) for each in health.deployments),
             *(each for each in changes if since <= each.at < until and each.kind != "version"),
         )
         if one is not None and one.kind != "recovered"
     ]
-    open_gaps = [one for one in reader.gaps(time_of_it).gaps if one.state == "open"]
-    gaps = [str(one) for one in open_gaps[:MOST_LINES]]
-    questions = [
-        f"{one.question}: {one.bad.bad} of {one.bad.requests} bad"
-        for one in health.questions[:MOST_LINES]
-    ]
-    unscored = [
-        f"{one.service or '–'}: {one.traces} traces, {max(one.reasons, key=lambda each: one.reasons[each])}"
-        + (f"; {one.fix}" if one.fix else "")
-        for one in heard
-        if one.reasons and not one.scored
-    ]
-    parts = (
-        ("What fell", fell, "Nothing is clearly worse."),
-        ("Knowledge gaps", gaps, "None."),
-        ("Worst questions", questions, "None."),
-        ("Heard and not scored", unscored, "Nothing."),
-    )
+    gaps = [one for one in reader.gaps(time_of_it).gaps if one.state == "open"]
+    with read_in("UTC", language):
+        parts = (
+            ("what_fell", fell, "quiet"),
+            ("gaps", [_gap_line(one, words) for one in gaps[:MOST_LINES]], "chunks_none"),
+            (
+                "worst_questions",
+                [
+                    f"{one.question}: {words('count_bad', bad=one.bad.bad, of=one.bad.requests)}"
+                    for one in health.questions[:MOST_LINES]
+                ],
+                "chunks_none",
+            ),
+            (
+                "heard_not_scored",
+                [_heard_line(one, words) for one in heard if one.reasons and not one.scored],
+                "chunks_none",
+            ),
+        )
     return "\n".join(
         [
-            f"# ragmeter, {moment(since)} to {moment(until)}",
-            *(line for one in parts for line in _section(*one)),
+            f"# ragmeter, {moment(since)} – {moment(until)}",
+            *(
+                line
+                for heading, lines, none in parts
+                for line in _section(words[heading], lines, words[none])
+            ),
         ]
     )
+
+
+def _period(since: float, until: float) -> Filters:
+    return Filters(since_ms=int(since * 1000), until_ms=int(until * 1000))
+
+
+def _gap_line(gap: GapView, words: Words) -> str:
+    share = words(
+        "gap_share",
+        lower=percent(gap.lower),
+        upper=percent(gap.upper),
+        elsewhere=percent(gap.elsewhere),
+    )
+    badly = words("asked_badly", n=gap.n_bad)
+    return f"{gap.name or gap.id}: {badly} ({share}). {words[f'lacks_{gap.diagnosis}']}"
+
+
+def _heard_line(one: HeardService, words: Words) -> str:
+    reason = max(one.reasons, key=lambda each: one.reasons[each])
+    why = " ".join(part for part in (words.name("heard", reason), one.fix) if part)
+    return f"{one.service or '–'}: {words('heard_none', n=one.traces)}. {why}"
 
 
 def _section(heading: str, lines: Sequence[str], none: str) -> Iterator[str]:

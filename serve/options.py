@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ragmeter.adapters.opentelemetry import RetrievalTool
+from ragmeter.exporters.change_words import Language
 
 from ._ledger import INTERVAL_S
 from ._limits import MIB
@@ -73,6 +74,8 @@ class ServeOptions:
     page: str | None = None
     """Address of the page for people, for links in posts; None: ``RAGMETER_PAGE_URL``, else the server's own,
     if it listens on one."""
+    language: Language | None = None
+    """Language of changes and digests: ``en``, ``ru`` or ``zh``; None: ``RAGMETER_LANGUAGE``, else English."""
     digest: str | None = None
     """``daily`` or ``weekly``: how often to print a digest, and post it to `webhook`; None: never."""
     kafka: KafkaOptions | None = None

@@ -483,6 +483,7 @@ class Server:
             alarms,
             webhook=alarms.webhook if options.webhook is None else options.webhook,
             page=page_address(options, self.http_port),
+            language=options.language or alarms.language,
             state=self._watch_state() or alarms.state,
         )
         return RagMeter(**given)

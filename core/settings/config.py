@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import BeforeValidator, Field, SecretStr, ValidationError
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
+from ragmeter.exporters.change_words import Language
 from ragmeter.metrics import ConfigurationError, ReferenceFileError, VerdictRules
 
 from .options import PREFIXES
@@ -163,6 +164,8 @@ class Settings(BaseSettings):
     """Time between two rounds over it; the first begins with the first request."""
     page_url: str | None = _setting(None, "Alarms(page)")
     """Address of the page of ``ragmeter serve``: what is posted links to the requests there."""
+    language: Language = _setting("en", "Alarms(language)")
+    """Language of what is posted."""
     alarms_state: str | None = _setting(None, "Alarms(state)")
     """Path of a file that what is usual is kept in, so that a restart does not learn it again."""
     verdict_unsupported_below: float = _threshold("unsupported_below")

@@ -106,7 +106,7 @@ def _alarms(settings: Settings) -> Alarms | None:
     )
     if settings.alarms:
         return alarms
-    if replace(alarms, check_every_s=Alarms.check_every_s, page=None) != Alarms():
+    if alarms.webhook or alarms.check or alarms.state:
         variables = ", ".join(map(variable_of, ("change_webhook", "judge_check", "alarms_state")))
         raise ConfigurationError(f"{variables} are for changes; set RAGMETER_ALARMS=true, too")
     return None

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeVar
 
+from ragmeter.exporters.change_words import LANGUAGES, Language
 from ragmeter.metrics import ConfigurationError, Metric, VerdictRules
 
 if TYPE_CHECKING:
@@ -327,9 +328,10 @@ class Alarms:
         check_every_s: Seconds between two rounds, at least 60; the first begins with the first request.
         state: File for the learned baselines, so that a restart does not learn them again.
         page: Address of the page of ``ragmeter serve``, to which posted changes link.
+        language: Language of posted changes: ``en``, ``ru`` or ``zh``.
 
     Raises:
-        ConfigurationError: `check_every_s` is too small.
+        ConfigurationError: `check_every_s` is too small, or the language unknown.
     """
 
     webhook: str | None = None
@@ -337,9 +339,11 @@ class Alarms:
     check_every_s: float = 604_800.0
     state: str | os.PathLike[str] | None = None
     page: str | None = None
+    language: Language = "en"
 
     def __post_init__(self) -> None:
         at_least(60, "check_every_s", self.check_every_s)
+        one_of("language", self.language, *LANGUAGES)
 
 
 @dataclass(frozen=True)

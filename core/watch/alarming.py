@@ -79,6 +79,7 @@ class Alarming:
         exporters: Those that implement `ObservesChanges` are notified.
         guard_for: Makes a guard for a component.
         webhook: Notified as well; None: no webhook.
+        language: Language of what the webhook gets.
         check: Checks the judge for drift; started and closed with this; None: no check.
         file: Persists the state; None: a restart learns the baselines again.
         clock: Monotonic unix seconds; None: this machine's.
@@ -92,6 +93,7 @@ class Alarming:
         guard_for: Callable[[str], Guard],
         *,
         webhook: ChangeWebhook | None = None,
+        language: str = "en",
         check: JudgeCheck | None = None,
         file: WatchFile | None = None,
         clock: Callable[[], float] | None = None,
@@ -114,7 +116,7 @@ class Alarming:
         # The previous process has sent the notifications for older slots.
         self._silent_before = 0.0 if watch.next else self._clock() - 2 * SLOT_S
         self._guard = guard_for("meter.changes")
-        self._notifier = Notifier(observers, self._guard, self._clock, webhook)
+        self._notifier = Notifier(observers, self._guard, self._clock, webhook, language)
         self._looking: WorkerQueue[None] = WorkerQueue(
             "ragmeter-watch",
             lambda _: self.look(),
@@ -274,7 +276,10 @@ def alarming_of(
         posting = ChangeWebhook(alarms.webhook, page=alarms.page)
     watch = Watch(ruler=check)
     file = None if alarms.state is None else WatchFile(alarms.state, watch)
-    return Alarming(watch, slots, exporters, guard_for, webhook=posting, check=check, file=file)
+    return Alarming(
+        watch, slots, exporters, guard_for,
+        webhook=posting, language=alarms.language, check=check, file=file,
+    )  # fmt: skip
 
 
 def _ignore(_item: object, _reason: str) -> None:

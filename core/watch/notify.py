@@ -79,6 +79,7 @@ class Notifier:
         guard: Contains the errors they raise.
         clock: Unix seconds.
         webhook: Notified as well, with retries for an hour.
+        language: Language of what the webhook gets.
     """
 
     def __init__(
@@ -87,8 +88,10 @@ class Notifier:
         guard: Guard,
         clock: Callable[[], float],
         webhook: ChangeObserver | None = None,
+        language: str = "en",
     ) -> None:
         self._observers = tuple(observers)
+        self._language = language
         self._guard = guard
         self._clock = clock
         self._callbacks: tuple[OnChange, ...] = ()
@@ -248,7 +251,7 @@ class Notifier:
         for observer in self._observers:
             with self._guard:
                 observer.changed(change, sentence, resource)
-        is_done = self._later.offer(change, sentence, resource, claim)
+        is_done = self._later.offer(change, word_change(change, self._language), resource, claim)
         for callback in self._callbacks:
             with self._guard:
                 callback(change)

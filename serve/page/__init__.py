@@ -7,8 +7,10 @@ computes no statistics of its own.
 from ._golden import GoldenEntry, GoldenSet
 from ._labels import LABELLED_SCORE, Labels
 from ._news import Standing
+from ._numbers import percent, read_in
 from ._pages import Pages
 from ._sources import Sources
+from ._words import Words, words_in
 
 __all__ = [
     "LABELLED_SCORE",
@@ -18,4 +20,8 @@ __all__ = [
     "Pages",
     "Sources",
     "Standing",
+    "Words",
+    "percent",
+    "read_in",
+    "words_in",
 ]

@@ -11,11 +11,11 @@ from urllib.parse import quote, urlencode
 
 from starlette.datastructures import QueryParams
 
+from ragmeter.exporters.change_words import LANGUAGES
 from ragmeter.metrics import VERDICT_CODES
 from ragmeter.serve.store import LATEST_MS, Filters
 
 from ._connect import SETUPS
-from ._words import LANGUAGES
 
 RANGES = {"15m": 900, "1h": 3600, "6h": 21_600, "24h": 86_400, "7d": 604_800}
 """Values of ``range=``, in seconds."""

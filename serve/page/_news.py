@@ -6,17 +6,15 @@ compared here.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
-from ragmeter.exporters.changes import ChangeNote
 from ragmeter.quality.estimates import Estimate
 from ragmeter.watch.change import Change
 
 from ._asked import PageQuery
-from ._numbers import number, percent
-from ._words import Words
+from ._numbers import number
 
 SLACK_MS = 10 * 60_000
 """Changes that began at most this far apart are one sentence."""
@@ -186,20 +184,3 @@ def _reading(change: Change) -> Reading:
 
 def _mean(estimate: Estimate) -> str:
     return number(estimate.mean)
-
-
-_SHARES = ("bad", "empty_retrieval", "fact_conflict")
-"""Notes whose values are shares of requests."""
-
-
-def note_words(notes: Sequence[ChangeNote], words: Words) -> str:
-    """Return a detector's notes on a change in the page's language."""
-    return "; ".join(
-        words(f"note_{one.code}", **dict(zip("vwxy", _written(one), strict=False))) for one in notes
-    )
-
-
-def _written(note: ChangeNote) -> Iterator[object]:
-    write = percent if note.code in _SHARES else number
-    for value in note.values:
-        yield write(value) if isinstance(value, float) else value

@@ -24,6 +24,7 @@ from starlette.responses import RedirectResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 import ragmeter
+from ragmeter.exporters.change_words import LANGUAGES
 from ragmeter.metrics.text.languages import language_of
 from ragmeter.quality.verdict_rates import VerdictRate
 from ragmeter.serve.store import UnreadableStoreError
@@ -37,7 +38,7 @@ from ._rendering import PAGE_HEADERS, respond, static_file
 from ._snapshots import Snapshots
 from ._sources import Sources
 from ._views import Views
-from ._words import LANGUAGES, Words, chosen_language, words_in
+from ._words import Words, chosen_language, words_in
 
 T = TypeVar("T")
 

@@ -35,7 +35,7 @@ from ._asked import PageQuery, UnreadableAddressError, request_path
 from ._connect import SETUPS, connection_steps
 from ._golden import GoldenEntry
 from ._labels import Form
-from ._news import Fallen, News, news, note_words
+from ._news import Fallen, News, news
 from ._numbers import money
 from ._overview import (
     heard_rows,
@@ -404,7 +404,7 @@ class Views:
             "where": one.where,
             "since_ms": one.since_ms,
             "readings": one.readings,
-            "note": note_words(one.change.notes, words),
+            "note": one.change.note_in(words.language),
             "changes": {
                 name: getattr(one.filters, name) for name in ("service", "workflow", "seg", "since")
             },

@@ -11,10 +11,9 @@ from collections.abc import Mapping
 from functools import cache
 from importlib import resources
 
-from ._numbers import count
+from ragmeter.exporters.change_words import LANGUAGES
 
-LANGUAGES = {"en": "English", "ru": "Русский", "zh": "中文"}
-"""Language codes, with their names in the switch."""
+from ._numbers import count
 
 
 class Words:

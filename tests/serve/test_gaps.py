@@ -11,6 +11,7 @@ from stored import scored, store
 from ragmeter.metrics import RagSample, Verdict
 from ragmeter.quality.gaps.memory import GapMemory
 from ragmeter.serve._digest import digest_of
+from ragmeter.serve.page import words_in
 from ragmeter.serve.store import Filters, Store, StoreOptions
 from ragmeter.serve.store import reader as reader_module
 
@@ -85,16 +86,24 @@ def test_the_store_lists_what_a_meter_lists(traffic, kept):
     assert (found.n_requests, found.complete, found.why_empty) == (216, True, "")
 
 
-def test_a_digest_names_open_gaps_as_the_command_line_does(kept):
+@pytest.mark.parametrize(
+    ("language", "heading", "said", "none"),
+    [
+        ("en", "Knowledge gaps", f"{len(PLACES)} requests that went badly", "None."),
+        ("ru", "Пробелы в знаниях", f"{len(PLACES)} неудачных запросов", "Нет."),
+        ("zh", "知识缺口", f"{len(PLACES)} 个不佳请求", "无。"),
+    ],
+)
+def test_a_digest_names_open_gaps_in_the_words_of_the_page(kept, language, heading, said, none):
     def lines():
-        text = digest_of(kept.reader(), (), (), NOW_S - 14 * 86_400, NOW_S)
-        return text.partition("## Knowledge gaps\n\n")[2].partition("\n\n")[0]
+        text = digest_of(kept.reader(), (), (), NOW_S - 14 * 86_400, NOW_S, language)
+        return text.partition(f"## {heading}\n\n")[2].partition("\n\n")[0]
 
     [gap] = kept.reader().gaps(FORTNIGHT).gaps
-    assert lines() == f"- {gap}"
-    assert gap.diagnosis in lines()
+    assert lines().startswith(f"- {gap.name}: {said}")
+    assert lines().endswith(words_in(language)[f"lacks_{gap.diagnosis}"])
     kept.decide_gap(gap.id, "accepted")
-    assert lines() == "None."
+    assert lines() == none
 
 
 def test_parts_are_listed_alone_and_an_empty_list_says_why(kept):

@@ -86,7 +86,7 @@ def busy_chat():
 def test_a_digest_comes_once_a_week_with_what_fell_and_what_is_not_scored(tmp_path):
     clock, said = [NOW_MS / 1000], []
     deaf = HeardService(
-        service="bot", traces=64, reasons={"no_retrieval_step": 64}, fix="name the tool"
+        service="bot", traces=64, reasons={"no_retrieval_seen": 64}, fix="name the tool"
     )
     with (
         store(tmp_path / "serve.db", clock=lambda: clock[0], keep_s=1e9) as kept,
@@ -119,12 +119,45 @@ def test_a_digest_comes_once_a_week_with_what_fell_and_what_is_not_scored(tmp_pa
         other.look()
         assert beside == [], "the other server on this store has posted it"
 
+        again = []
+        Digest(
+            "weekly", kept.reader(), tuple, tuple, clock=lambda: clock[0], say=again.append,
+            claims=kept.claims(),
+        ).look()  # fmt: skip
+        assert again == [], "a server that starts again has sent it before"
+
     (text,) = said
     assert posted == [text, text]
     assert "- shop 2.6.0 is worse than 2.4.1 since 2026-11-22 12:05 UTC: support 0.8" in text
-    assert "- bot: 64 traces, no_retrieval_step; name the tool" in text
+    assert "- bot: 64 traces heard, none scored. Its spans show model calls" in text
     assert "## Knowledge gaps" in text
     assert " bad\n" in text.partition("## Worst questions")[2]
+
+
+def test_a_digest_that_was_due_while_no_server_ran_comes_at_the_next_start(tmp_path):
+    monday = 1_795_996_800.0 - 7 * 86_400
+    clock, said = [monday - HOUR_MS / 1000], []
+
+    def started(period):
+        return Digest(
+            period, kept.reader(), tuple, tuple, clock=lambda: clock[0], say=said.append,
+            claims=kept.claims(), language="ru",
+        )  # fmt: skip
+
+    with store(tmp_path / "serve.db", clock=lambda: clock[0], keep_s=1e9) as kept:
+        started("daily").look()
+        assert said == [], "nothing came yesterday"
+        kept.export(requests(40, start_ms=int(clock[0] * 1000) - HOUR_MS, every_ms=20_000))
+        for clock[0] in (monday + 300, monday + 900):
+            for period in ("daily", "weekly"):
+                digest = started(period)
+                digest.look()
+                digest.look()
+
+    day, week = said
+    assert day.startswith("# ragmeter, 2026-11-22 00:00 UTC – 2026-11-23 00:00 UTC\n")
+    assert week.startswith("# ragmeter, 2026-11-16 00:00 UTC – 2026-11-23 00:00 UTC\n")
+    assert "## Худшие вопросы" in week
 
 
 def test_a_digest_that_there_is_not_is_refused():

@@ -1,19 +1,16 @@
 """The page's words in three languages."""
 
 import json
-import re
 import string
 from pathlib import Path
 
 import pytest
 
-from ragmeter.exporters import changes
-from ragmeter.exporters.changes import ChangeNote
+from ragmeter.exporters.change_words import LANGUAGES
 from ragmeter.metrics import registry
 from ragmeter.quality.verdict_shares import VERDICT_BAD, VERDICT_NOT_GOOD
 from ragmeter.serve import page
-from ragmeter.serve.page._news import note_words
-from ragmeter.serve.page._words import LANGUAGES, chosen_language, words_in
+from ragmeter.serve.page._words import chosen_language, words_in
 
 FOLDER = Path(page.__file__).parent / "words"
 READ = {code: json.loads((FOLDER / f"{code}.json").read_text("utf-8")) for code in LANGUAGES}
@@ -32,16 +29,6 @@ def test_every_language_has_the_same_words_with_the_same_values(code):
             assert fields(READ[code][part][key]) == fields(text), key
 
 
-@pytest.mark.parametrize("code", ["ru", "zh"])
-@pytest.mark.parametrize("note", changes._NOTES)
-def test_a_detectors_note_is_in_the_pages_language(note, code):
-    said = note_words([ChangeNote(note, (0.5, 0.25, -0.5, 0.5))], words_in(code))
-
-    assert said
-    assert not re.search("[A-Za-z]", said)
-    assert str(ChangeNote(note, (0.5, 0.25, -0.5, 0.5)))
-
-
 @pytest.mark.parametrize("code", LANGUAGES)
 def test_every_score_of_ours_has_its_question(code):
     ours = {name for key in registry._HOMES for name in registry._builtin(key).score_names}
@@ -52,7 +39,11 @@ def test_every_score_of_ours_has_its_question(code):
 def test_every_word_is_used():
     templates = "".join(
         path.read_text("utf-8")
-        for path in [*(FOLDER.parent / "templates").glob("*.html"), *FOLDER.parent.glob("*.py")]
+        for path in [
+            *(FOLDER.parent / "templates").glob("*.html"),
+            *FOLDER.parent.glob("*.py"),
+            FOLDER.parents[1] / "_digest.py",
+        ]
     )
     made = (
         "status_",
@@ -62,7 +53,6 @@ def test_every_word_is_used():
         "theme_",
         "tokens_",
         "fix_",
-        "note_",
         "word_",
         "code_",
         "why_",
