@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
+from time import monotonic
 from typing import TYPE_CHECKING, Any, TextIO
 
 from ragmeter.metrics._display.printing import visible_text
@@ -22,6 +23,8 @@ _MARKS: dict[State, tuple[str, str]] = {
     "warning": ("warn", "yellow"),
     "failed": ("FAIL", "bold red"),
 }
+SLOW_S = 0.5
+"""Seconds from which the time of a check is named."""
 _FIX = "Fix the lines marked FAIL, top to bottom."
 _LOOK = "; look at the lines marked warn."
 ENVIRONMENT: Mapping[State, str] = {
@@ -71,12 +74,15 @@ def _lines(
     findings: Iterable[Finding], summary: Mapping[State, str], seen: list[Finding]
 ) -> Iterator[list[tuple[str, str]]]:
     """Yield lines of texts with styles; adds each finding to `seen`."""
+    before = monotonic()
     for one in findings:
+        took_s, before = monotonic() - before, monotonic()
         if not seen or seen[-1].area != one.area:
             yield [(one.area, "bold")]
         seen.append(one)
         mark, style = _MARKS[one.state]
-        yield [(f"  {mark:<5}", style), (f"{one.what}: {one.detail}", "")]
+        slow = f" ({took_s:.1f} s)" if took_s >= SLOW_S else ""
+        yield [(f"  {mark:<5}", style), (f"{one.what}: {one.detail}{slow}", "")]
         if one.fix:
             yield [(f"       -> {one.fix}", style)]
     yield [(summary[worst(seen)], "bold")]

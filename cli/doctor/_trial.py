@@ -7,7 +7,7 @@ request, under the service name ``ragmeter-doctor``.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from typing import Final
 
 from opentelemetry.trace import SpanKind
@@ -37,23 +37,19 @@ FLUSH_S = 90.0
 
 def try_requests(
     settings: Settings, judge: Judge | None
-) -> tuple[list[Finding], CollectedTelemetry | None]:
-    """Score one request per installed framework, or one recorded manually.
+) -> Generator[Finding, None, CollectedTelemetry]:
+    """Score one request per installed framework, or one recorded manually; return the emitted telemetry.
 
     Args:
         settings: The environment's settings; sampling is left out, so that the requests are scored.
         judge: The judge, if one answers.
-
-    Returns:
-        The findings, and the emitted telemetry.
     """
     telemetry = LocalTelemetry("ragmeter-doctor")
-    findings: list[Finding] = []
     try:
         names = [name for name, distribution, *_ in FRAMEWORKS if installed_version(distribution)]
         for name in names or [_MANUAL]:
-            findings += _one_request(name, settings, judge, telemetry)
-        return findings, telemetry.collect()
+            yield from _one_request(name, settings, judge, telemetry)
+        return telemetry.collect()
     finally:
         telemetry.shutdown()
 

@@ -71,12 +71,11 @@ def examine(options: DoctorOptions) -> Iterator[Finding]:
         if any(one.state == "failed" for one in findings):
             judge = None
     try:
-        findings, collected = try_requests(settings, judge)
+        collected = yield from try_requests(settings, judge)
     except RagmeterError as error:
         yield TEST_REQUEST.failed("everything", str(error), "see `configured` above")
         return
-    yield from findings
-    if collected is not None and destinations and reachable:
+    if destinations and reachable:
         yield from try_delivery(collected, destinations)
     elif destinations:
         yield TEST_REQUEST.skipped("sending", "not tried: nothing listens there")

@@ -10,6 +10,7 @@ from otlp_receiver import OtlpReceiver
 from python_process import plain_environment, run_python
 
 from ragmeter.cli._console import Console
+from ragmeter.cli.doctor import _report
 from ragmeter.cli.doctor._findings import APPLICATION, REQUESTS
 from ragmeter.cli.doctor._report import APPLICATION as SUMMARY
 from ragmeter.cli.doctor._report import print_findings, write_findings
@@ -213,6 +214,23 @@ def test_the_variable_alone_has_a_process_examined(examined, tmp_path):
 
     said = examined(["provider", "by hand"], started, RAGMETER_DOCTOR="1")
     assert "2 captured (by hand), 2 exported" in said
+
+
+def test_the_report_names_the_time_of_a_slow_check(monkeypatch):
+    clock = [0.0]
+    monkeypatch.setattr(_report, "monotonic", lambda: clock[0])
+
+    def findings():
+        clock[0] += 0.4
+        yield APPLICATION.ok("traces", "some.Provider")
+        clock[0] += 2.06
+        yield REQUESTS.ok("requests", "3 scored")
+
+    plain = StringIO()
+    write_findings(findings(), plain, SUMMARY)
+
+    assert "traces: some.Provider\n" in plain.getvalue()
+    assert "requests: 3 scored (2.1 s)\n" in plain.getvalue()
 
 
 def test_without_rich_the_report_says_the_same():
