@@ -5,9 +5,8 @@ themselves, so they are used only under a lock; a cached stem needs none.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable
 from functools import lru_cache
-from typing import Any, Protocol
 
 from ragmeter.metrics._process import fork
 
@@ -35,44 +34,12 @@ _CYRILLIC = re.compile("[\u0400-\u04ff]")
 _lock = fork.lock()
 
 
-class _Stemmer(Protocol):
-    def stemWord(self, word: str) -> str: ...  # noqa: N802 -- the library's spelling
-
-
 @lru_cache(maxsize=1)
-def _stemmers() -> tuple[_Stemmer, _Stemmer]:
-    # Importing snowballstemmer reads some forty languages: not before a word needs it. The classes are
-    # imported directly, because the package's factory returns PyStemmer's if that is installed, and scores
-    # must not depend on it.
-    from snowballstemmer.english_stemmer import EnglishStemmer  # noqa: PLC0415
-    from snowballstemmer.russian_stemmer import RussianStemmer  # noqa: PLC0415
+def _stemmers() -> tuple[Callable[[str], str], Callable[[str], str]]:
+    from Stemmer import Stemmer  # noqa: PLC0415 -- not before a word needs it
 
-    return _with_tables(EnglishStemmer), _with_tables(RussianStemmer)
-
-
-def _with_tables(stemmer: Any) -> _Stemmer:
-    """Return a stemmer that finds endings in tables, which halves its time; its own search compares letters."""
-    tables: dict[int, tuple[dict[str, Any], list[int]]] = {}
-
-    class WithTables(stemmer):  # type: ignore[misc]
-        cursor: int
-
-        def find_among_b(self, endings: Sequence[Any]) -> int:
-            known = tables.get(id(endings))
-            if known is None:  # they are attributes of the class, and remain
-                results = {one.s: one.result for one in endings}
-                sizes = sorted(set(map(len, results)), reverse=True)
-                known = tables[id(endings)] = results, sizes
-            results, sizes = known
-            end, most = self.cursor, self.cursor - self.limit_backward
-            for size in sizes:
-                if size <= most and (result := results.get(self.current[end - size : end])):
-                    self.cursor = end - size
-                    return int(result)
-            return 0
-
-    made: _Stemmer = WithTables()
-    return made
+    # Without its own cache: the table below is one.
+    return Stemmer("english", 0).stemWord, Stemmer("russian", 0).stemWord
 
 
 def _stem(word: str) -> str:
@@ -82,10 +49,10 @@ def _stem(word: str) -> str:
         if word.isdigit():
             return word
         english, _ = _stemmers()
-        return english.stemWord(word)
+        return english(word)
     if _CYRILLIC.search(word):
         _, russian = _stemmers()
-        return russian.stemWord(word.replace("ё", "е"))
+        return russian(word.replace("ё", "е"))
     return word
 
 

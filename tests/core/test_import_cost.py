@@ -34,7 +34,7 @@ def test_a_meter_of_free_metrics_does_not_load():
         "ragmeter.metrics.text.named_entities",
         "ragmeter.metrics.text.quantities",
         "rapidfuzz",
-        "snowballstemmer",
+        "Stemmer",
         "sqlite3",
     }
 

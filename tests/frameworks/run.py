@@ -84,7 +84,7 @@ def _environment(folder: Path, described: Mapping[str, Any]) -> Path:
             _checked([*install, "--no-deps", package])
         (folder / "complete").touch()
     # The package itself is reinstalled: it is what changes between two runs.
-    _checked([*install, "opentelemetry-api", "pydantic-settings", "rapidfuzz", "snowballstemmer"])
+    _checked([*install, "opentelemetry-api", "pydantic-settings", "rapidfuzz", "PyStemmer"])
     _checked([*install, "--no-deps", "--force-reinstall", str(CHECKOUT)])
     return folder / "bin" / "python"
 

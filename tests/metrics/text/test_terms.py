@@ -6,12 +6,9 @@ from operator import or_
 
 from hypothesis import example, given
 from hypothesis import strategies as st
-from snowballstemmer.english_stemmer import EnglishStemmer
-from snowballstemmer.russian_stemmer import RussianStemmer
 
 from ragmeter.metrics.computed.lexical_context_relevance import _HanTopic, credit_of
 from ragmeter.metrics.text.analysis import Analysis
-from ragmeter.metrics.text.stems import STOP_WORDS, stem
 from ragmeter.metrics.text.terms import Vocabulary, absent_runs, credit, search_terms, words_with
 
 TERMS = st.sampled_from(["灯塔", "塔高", "高山", "灯", "山", "stone", "rock", "1543"])
@@ -76,13 +73,3 @@ def test_the_words_with_a_term_are_those_that_stemming_all_words_finds(
     terms = frozenset([term for term in stems.values() if term][place : place + 3])
     expected = {word: term for word, term in stems.items() if term in terms}
     assert words_with(terms, [Analysis(text)] * 2) == [expected] * 2
-
-
-@given(st.tuples(LETTERS, ENDINGS).map("".join))
-def test_stems_are_those_of_snowball(word: str) -> None:
-    """The search for endings in tables finds what the package's own search finds."""
-    if word.isascii():
-        expected = word if word in STOP_WORDS else EnglishStemmer().stemWord(word)
-    else:
-        expected = RussianStemmer().stemWord(word.replace("ё", "е"))
-    assert stem(word) == expected
