@@ -174,17 +174,17 @@ def choose_spans(
     begin: SeenSpan | None, end: SeenSpan | None, kind: SpanKind = "workflow"
 ) -> CallSpans:
     """Return the spans of a call of this kind, from those current at its begin and at its end."""
+    seen = begin or end
+    if seen is None:
+        return CallSpans(None, None)
     for own, around in ((begin, end), (end, begin)):
         if _is_child(own, around):
             return CallSpans(
                 None if own is None else own.context, None if around is None else around.context
             )
-    for seen in (begin, end):
-        if seen is not None and seen.kind == kind and seen.library not in _NEVER_END:
-            return CallSpans(seen.context, seen.context)
-    seen = begin or end
-    if seen is None:
-        return CallSpans(None, None)
+    for marked in (begin, end):
+        if marked is not None and marked.kind == kind and marked.library not in _NEVER_END:
+            return CallSpans(marked.context, marked.context)
     if seen.library in _NEVER_END and begin != end and seen.parent is not None:
         return CallSpans(None, seen.parent)
     return CallSpans(None, seen.context)

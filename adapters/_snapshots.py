@@ -55,9 +55,12 @@ def as_score(score: object) -> float | None:
 
 def bytes_of_new(documents: Iterable[ContextSnapshot], known: set[int]) -> int:
     """Return the bytes of documents whose texts are not in `known` yet, by identity, and add these to it."""
-    new = [item for item in documents if id(item.text) not in known]
-    known.update([id(item.text) for item in new])
-    return bytes_of(new)
+    held: list[object] = []
+    for item in documents:
+        if id(item.text) not in known:
+            held += (item.text, item.metadata)
+    known.update(map(id, held[::2]))
+    return weight_of(*held)
 
 
 def bytes_of(documents: Iterable[ContextSnapshot]) -> int:

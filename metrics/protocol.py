@@ -147,7 +147,8 @@ class Metric(ABC):
             label: A word for the value, one of few.
             items: The evidence.
         """
-        # Arguments equal to the defaults are left out: each costs a tenth of the score.
+        # Arguments equal to the defaults are left out: each costs a tenth of the score. Ranges, directions
+        # and targets are read without their methods: a request has a dozen scores.
         given: dict[str, Any] = {}
         if explanation is not None:
             given["explanation"] = explanation
@@ -157,17 +158,17 @@ class Metric(ABC):
             given["label"] = label
         if items:
             given["items"] = tuple(items)
-        if (span := self.range_of(name)) != (0.0, 1.0):
+        if (span := self.ranges.get(name, self.range)) != (0.0, 1.0):
             given["range"] = span
         if self.direction != "higher" or self.directions:
-            given["direction"] = self.direction_of(name)
+            given["direction"] = self.directions.get(name, self.direction)
         return Score(
             name=name,
             value=value,
             status="undefined" if value is None else "ok",
             method=self.method,
             definition=self.definition,
-            target=self.target_of(name),
+            target=self.targets.get(name, self.target),
             **given,
         )
 

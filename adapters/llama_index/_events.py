@@ -258,7 +258,7 @@ class SpanFollower:
             grow=self._requests.grow,
             in_scope=self._is_engine is None or self._is_engine(instance),
         )
-        frame = Frame(id_, kind, request, request.open_scope(), is_root=True)
+        frame = Frame(id_, kind, request, next(request.scopes), is_root=True)
         frame.notes_steps = kind == "run" and is_of_application(instance)
         self._requests.open(id_, request)
         request.look_around()
@@ -325,7 +325,7 @@ class SpanFollower:
             frames[id_] = None
             return
         if kind in _SCOPES:
-            frame = Frame(id_, kind, request, request.open_scope(), Attempt(parent.attempt))
+            frame = Frame(id_, kind, request, next(request.scopes), Attempt(parent.attempt))
             frame.notes_steps = kind == "run" and is_of_application(instance)
             if kind == "tool":
                 frame.instance = instance
@@ -382,7 +382,7 @@ class SpanFollower:
             retriever_facts(instance),
             frame.attempt,
         )
-        frame.retrieval.started = frame.request.tick()
+        frame.retrieval.started = next(frame.request.clock)
         frame.request.retrievals.append(frame.retrieval)
 
     def _end_retrieval(self, frame: Frame, result: Any) -> None:
@@ -396,7 +396,7 @@ class SpanFollower:
             frame.request.hold_nodes(nodes)
         if note is None:
             return
-        note.ended_order = frame.request.tick()
+        note.ended_order = next(frame.request.clock)
         if note.within is None:
             note.end(nodes)
         else:

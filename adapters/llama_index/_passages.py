@@ -33,7 +33,7 @@ def begin_step(parent: Frame, id_: str, arguments: Mapping[str, Any], mode: Text
     if parent.notes_steps and len(request.steps) < MAX_STEPS:
         nodes, strings = _handed_on(tuple(arguments.values()))
         taken = snapshot_nodes(nodes, mode)
-        frame.step = StepNote(id_[:-37], request.tick(), taken, strings, attempt)
+        frame.step = StepNote(id_[:-37], next(request.clock), taken, strings, attempt)
         request.steps.append(frame.step)
         request.hold_nodes(taken)
     return frame

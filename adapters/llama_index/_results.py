@@ -72,7 +72,7 @@ def end_result(frame: Frame, note: RetrievalNote, result: Any, mode: TextMode) -
         return
     nodes = snapshot_nodes(nodes_in(result), mode)
     note.end(nodes)
-    note.started = note.ended_order = request.tick()
+    note.started = note.ended_order = next(request.clock)
     if nodes or _is_error(result):
         note.rule = None
         request.hold_nodes(nodes)
@@ -99,7 +99,7 @@ def note_given(frame: Frame, instance: Any, result: Any, *, looks: bool) -> None
     if frame.kind == "tool" and len(request.shaped) < MOST_GIVEN and not _is_error(result):
         note = RetrievalNote(frame.scope, name, None, NO_FACTS, frame.attempt)
         note.result = content_of(result)
-        note.started = note.ended_order = request.tick()
+        note.started = note.ended_order = next(request.clock)
         note.end(None)
         request.hold(weight_of(note.result))
         request.shaped.append(note)

@@ -302,23 +302,14 @@ class LlamaRequest(Notes):
     """The streamed answer, once there is one."""
     returned: bool = False
     """Whether the root has returned; only its stream is still open."""
+    closed: bool = False
+    """Whether it has ended or was abandoned."""
+    scopes: Iterator[int] = field(default_factory=count)
+    """The numbers of further scopes."""
+    clock: Iterator[int] = field(default_factory=count)
+    """The further positions in the order of the request's events."""
     _begun: SeenSpan | None = field(default_factory=seen_span)
-    _scopes: Iterator[int] = field(default_factory=count)
-    _ticks: Iterator[int] = field(default_factory=count)
     _open: list[bool] = field(default_factory=lambda: [True])
-
-    def open_scope(self) -> int:
-        """Begin the next scope and return its number."""
-        return next(self._scopes)
-
-    def tick(self) -> int:
-        """Return the next position in the order of the request's events."""
-        return next(self._ticks)
-
-    @property
-    def closed(self) -> bool:
-        """Whether it has ended or was abandoned."""
-        return not self._open
 
     def close(self) -> bool:
         """End the request; return whether this was the first end."""
@@ -326,6 +317,7 @@ class LlamaRequest(Notes):
             self._open.pop()
         except IndexError:
             return False
+        self.closed = True
         return True
 
     def hold(self, size_bytes: int) -> None:
@@ -343,7 +335,7 @@ class LlamaRequest(Notes):
         """Record a model call, and count its prompt's new texts: a conversation is sent repeatedly."""
         if len(self.calls) >= MAX_CALLS:
             del self.calls[0]
-        note.started = self.tick()
+        note.started = next(self.clock)
         self.calls.append(note)
         self.hold(new_bytes(note.messages, self.weighed))
 

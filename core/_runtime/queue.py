@@ -358,7 +358,7 @@ class WorkerQueue(Generic[T]):
         return wait_s
 
     def _is_due(self, errand: Errand) -> bool:
-        return errand.until <= self._gone or not len(self)
+        return errand.until <= self._gone or not self._items
 
     def _await(self, wait_s: float | None) -> None:
         self._waiting = True  # before the check: a thread that puts an item now rings
