@@ -6,6 +6,7 @@ This module must stay free of telemetry, frameworks and judging.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -167,6 +168,18 @@ def _in_order(
     return stages
 
 
+_THOUGHTS = re.compile(
+    r"\s*(?:<(think|thinking|thought|reasoning)>.*?(?:</\1>|\Z)|[^<]*</think>[ \t]*\n)\s*",
+    re.IGNORECASE | re.DOTALL,
+)
+"""Thoughts in the beginning; some models' templates add the opening tag, so that the reply lacks it."""
+
+
+def _without_thoughts(answer: str | None) -> str | None:
+    thoughts = None if answer is None or ">" not in answer else _THOUGHTS.match(answer)
+    return answer if answer is None or thoughts is None else answer[thoughts.end() :]
+
+
 class RagSample(BaseModel):
     """One RAG request: the question, the retrieved contexts, the answer.
 
@@ -197,8 +210,8 @@ class RagSample(BaseModel):
     stages: Annotated[tuple[RetrievalStage, ...] | None, AfterValidator(_in_order)] = None
     """The stages before that, in the order in which they ended, without the prompt, which has `contexts`.
     None: not recorded."""
-    answer: str | None = None
-    """The answer to the user."""
+    answer: Annotated[str | None, AfterValidator(_without_thoughts)] = None
+    """The answer to the user; a model's thoughts before it are dropped: ``<think>…</think>``."""
     reference: Reference | None = None
     """The expected answer and contexts, if known."""
     status: SampleStatus = "ok"

@@ -51,7 +51,7 @@ def join_roots(
             if (
                 place not in joined
                 and read.span.ended_ns <= root.started_ns
-                and tops[place] == tops[key]
+                and (tops[place] == tops[key] or read.span.parent_id == root.parent_id)
                 and any(letters_of(text)[:_BEGINNING] in given for text in texts)
             ):
                 joined.add(place)

@@ -92,13 +92,13 @@ _HEADS = tuple(
     re.compile(head, re.IGNORECASE | re.MULTILINE)
     for head in (
         rf"^[ \t]*(?:{MARK}{{2,40}}|[■●◆▼▶◇□○◎\[【])[^\n]{{0,30}}?(?:{PASSAGE})[ \t#№\[(]*\d",
+        r"^[ \t]*(?:\[\d{1,3}\]|【\d{1,3}】|\((?:source|file|url|title)[ \t]*:[^\n]{1,200}\n)",
         rf"^[^\n:：\d]{{0,30}}(?:{PASSAGE})[ \t#№\[(]*\d{{1,3}}[^\n:：]{{0,20}}[:：]",
         rf"^[ \t]*(?:{PASSAGE})[ \t][^\n:：]{{4,100}}[:：][ \t]*\n",
         BRACKETED.pattern,
-        r"^[ \t]*(?:\[\d{1,3}\]|【\d{1,3}】|\((?:source|file|url|title)[ \t]*:[^\n]{1,200}\n)",
     )
 )
-"""Beginnings of two passages or more; all but the first only where the prompt names a question."""
+"""Beginnings of passages; the second where a question is apart, those after it where the prompt names one."""
 _WIDE_LABEL = re.compile(
     rf"^[^\n:：]{{0,60}}?(?:\b(?:{WIDE})\b|内容|內容|信息|資訊|材料|내용|本文)"
     rf"(?![ \t]*[A-Z\d][ \t*]*[:：])[^\n:：]{{0,40}}(?:[:：][ \t*]*\n|。[ \t]*\n[ \t]*\n)",
@@ -356,12 +356,13 @@ def _short(text: str) -> str | None:
     return plain if 0 < len(plain) <= _MOST_ASKED else None
 
 
-def _span_of(text: str, *, is_asked: bool) -> tuple[int, int, int] | None:
+def _span_of(text: str, *, is_asked: bool, is_apart: bool = False) -> tuple[int, int, int] | None:
     """Return the begin of the line that introduces the context, and the context's begin and end.
 
     Args:
         text: A message.
         is_asked: Whether a question is outside of it.
+        is_apart: Whether that is in another message.
     """
     closed = is_closed(text)
     elements = [one for one in ELEMENT.finditer(text) if one[3].strip()] if closed else []
@@ -406,7 +407,7 @@ def _span_of(text: str, *, is_asked: bool) -> tuple[int, int, int] | None:
     return next(
         (
             (heads[0].start(), heads[0].start(), len(text))
-            for rule in (_HEADS if names_question else _HEADS[:1])
+            for rule in (_HEADS if names_question else _HEADS[: 1 + is_apart])
             if len(heads := list(rule.finditer(text))) > 1
         ),
         None,
@@ -415,7 +416,7 @@ def _span_of(text: str, *, is_asked: bool) -> tuple[int, int, int] | None:
 
 def _context_of(text: str, question: str) -> str | None:
     is_asked = question.endswith(_QUESTION_MARKS)
-    span = _span_of(text, is_asked=is_asked)
+    span = _span_of(text, is_asked=is_asked, is_apart=is_asked and question not in text)
     if span is None:
         return None
     head, start, end = span

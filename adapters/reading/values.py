@@ -289,9 +289,16 @@ def _results_in(content: Any) -> Iterator[str]:
             )
         if isinstance(value, dict) and set(value) == {"type", "value"}:
             value = value["value"]
-        text = value if isinstance(value, str) else _text_of(value)
+        text = value if isinstance(value, str) else "" if _are_records(value) else _text_of(value)
         if text or value:
             yield text or json.dumps(value, ensure_ascii=False, default=str)
+
+
+def _are_records(value: Any) -> bool:
+    """Return whether a result is a list of records that have more than a text, and no content parts."""
+    return isinstance(value, list) and any(
+        isinstance(part, dict) and "type" not in part and len(part) > 1 for part in value
+    )
 
 
 def _text_of(content: Any) -> str:

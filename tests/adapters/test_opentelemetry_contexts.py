@@ -1,6 +1,7 @@
 """What of the retrieved documents reached the model, as the prompts on spans show it."""
 
 import json
+from dataclasses import replace
 
 import pytest
 from otlp_spans import documents, found, only, openinference, span, texts
@@ -208,6 +209,41 @@ def test_bytes_among_the_parts_of_a_message_are_no_text():
     )
 
     assert _shown(only(call)) == ("prompt", [RETURNS, VOUCHERS])
+
+
+def _chat(sent, *choices):
+    given = {"input": sent, "output": [{"role": "assistant", **one} for one in choices]}
+    attributes = {f"gen_ai.{key}.messages": json.dumps(value) for key, value in given.items()}
+    return span(1, attributes={"gen_ai.operation.name": "chat", **attributes})
+
+
+def test_of_alternative_completions_the_first_is_the_answer():
+    prompt = f"Context:\n[1] {RETURNS}\n[2] {VOUCHERS}\n\nQuestion: Are sale items refunded?"
+    choices = [
+        {"content": said, "finish_reason": "stop"} for said in (ANSWER, "They may be, who knows.")
+    ]
+
+    assert only(_chat([{"role": "user", "content": prompt}], *choices)).answer == ANSWER
+
+
+def test_records_in_a_tools_response_are_passages():
+    rows = [{"file": "a.md", "text": RETURNS}, {"file": "b.md", "text": VOUCHERS}]
+    response = {"type": "tool_call_response", "id": "1", "response": rows}
+    sent = [{"role": "user", "content": "Refunded?"}, {"role": "tool", "parts": [response]}]
+
+    assert _shown(only(_chat(sent, {"content": ANSWER}))) == ("prompt", [RETURNS, VOUCHERS])
+
+
+@pytest.mark.parametrize("parent", [None, 99])
+def test_a_retrieval_beside_the_chain_that_is_given_its_documents_is_of_its_request(parent):
+    prompt = f"Context:\n{RETURNS}\n\n{VOUCHERS}\n\nQuestion: Are sale items refunded?"
+    asked = only(
+        openinference(1, parent, "RETRIEVER", input="refunds", **documents(RETURNS, VOUCHERS)),
+        openinference(2, parent, "CHAIN", input={"question": "Refunded?"}, output=ANSWER, end=9),
+        replace(_call(3, prompt, ANSWER), parent_id=f"{2:016x}"),
+    )
+
+    assert (asked.answer, texts(asked)) == (ANSWER, [RETURNS, VOUCHERS])
 
 
 SOURCE = {"type": "text", "media_type": "text/plain"}

@@ -210,6 +210,22 @@ def test_a_layout_that_does_not_divide_shows_one_text_without_ranks(layout):
 
 
 @pytest.mark.parametrize(
+    ("system", "user", "texts"),
+    [
+        (f"Answer from:\n\n[1] {ONE}\n\n[2] {TWO}", QUESTION, [ONE, TWO]),
+        ("Be kind.", f"Which is the better text?\n\n[1] {ONE}\n\n[2] {TWO}", []),
+    ],
+)
+def test_numbers_in_brackets_are_passages_where_the_question_is_apart(system, user, texts):
+    messages = (Message("system", system), Message("user", user))
+    step = Step(id="1", started_ns=1, ended_ns=2, messages=messages, said=ANSWER)
+
+    shown = contexts_in_prompts([step], ANSWER, asked_in([step]))
+
+    assert [item.text for item in (shown.documents if shown else ())] == texts
+
+
+@pytest.mark.parametrize(
     ("before", "texts"),
     [
         (f"Here are the documents:\n\n[1] {ONE}\n\n[2] {TWO}", [ONE, TWO]),

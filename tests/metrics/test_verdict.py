@@ -311,3 +311,17 @@ def test_the_manual_has_every_code_and_every_threshold():
         assert f"| `{code}` |" in page
     for field in dataclasses.fields(VerdictRules):
         assert f"{field.name}={field.default:.2f}".replace("=0.", "=.") in page
+
+
+@pytest.mark.parametrize(
+    ("said", "answer"),
+    [
+        ("<think>Is it two?\n</think>\n\nIt is three.", "It is three."),
+        ("They ask for a number.\n</think>\nIt is three.", "It is three."),
+        ("<reasoning>It may be two, or", ""),
+        ("Write <think> before it and </think> behind it.", None),
+        ("<b>Three</b>", None),
+    ],
+)
+def test_thoughts_before_an_answer_are_no_part_of_it(said, answer):
+    assert RagSample(question="q", answer=said).answer == (said if answer is None else answer)

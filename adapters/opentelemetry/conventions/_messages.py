@@ -81,7 +81,7 @@ def said_in(span: SpanRecord) -> str | None:
     """Return a model's reply, likewise; None if unknown, or if it called tools."""
     for home in _homes(span):
         if _SAID in home:
-            said = last_of(messages_in(home[_SAID]), "assistant")
+            said = last_of(messages_in(_first_of_choices(home[_SAID])), "assistant")
             return None if said is None else answer_in(opened(said)) or said
     choices = [
         message
@@ -95,7 +95,16 @@ def said_in(span: SpanRecord) -> str | None:
     found = (
         choices or _numbered_messages(span, "completion") or _older(span, "completion", "assistant")
     )
-    return last_of(found, "assistant")
+    return last_of(choices[:1] or found, "assistant")
+
+
+def _first_of_choices(value: Any) -> Any:
+    """Return the output of a call; of alternative completions, the first, which applications read."""
+    choices = opened(value)
+    are_choices = isinstance(choices, list) and all(
+        isinstance(one, dict) and one.get("finish_reason") == "stop" for one in choices
+    )
+    return choices[:1] if are_choices else choices
 
 
 def _homes(span: SpanRecord) -> Iterator[Mapping[str, Any]]:
