@@ -5,20 +5,20 @@ Only its last lines know ragmeter, and they are the ones the demo advertises.  C
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 from langchain_core.callbacks import CallbackManagerForLLMRun
 from langchain_core.documents import Document
-from langchain_core.embeddings import Embeddings
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, BaseMessage
 from langchain_core.output_parsers import StrOutputParser
 from langchain_core.outputs import ChatGeneration, ChatResult
 from langchain_core.prompts import ChatPromptTemplate
 from langchain_core.runnables import Runnable, RunnablePassthrough
-from langchain_core.vectorstores import InMemoryVectorStore
+from langchain_core.vectorstores import VectorStore
 
 from ragmeter import RagMeter
 from ragmeter.adapters.langchain import RagMeterCallbackHandler
@@ -37,19 +37,33 @@ answer = chain.invoke(question, config={"callbacks": [handler]})"""
 """Code to attach ragmeter to one's own chain."""
 
 
-class HashedNgramEmbeddings(Embeddings):
-    """`HashedNgramEmbedding` with LangChain's interface. For the demo only: it knows no meaning."""
+class LibraryStore(VectorStore):
+    """A vector store over a few documents. LangChain's own needs numpy, which LangChain does not install.
 
-    def __init__(self, embedding: HashedNgramEmbedding) -> None:
+    Args:
+        embedding: Embeds documents and queries.
+        documents: The documents to search.
+    """
+
+    def __init__(self, embedding: HashedNgramEmbedding, documents: Sequence[Document]) -> None:
         self._embedding = embedding
+        self._vectors = [(embedding.embed(one.page_content), one) for one in documents]
 
-    def embed_documents(self, texts: list[str]) -> list[list[float]]:
-        """Embed many texts."""
-        return [self._embedding.embed(text) for text in texts]
+    def similarity_search(self, query: str, k: int = 4, **kwargs: Any) -> list[Document]:
+        """Return the `k` documents that are most similar to the query, the most similar first."""
+        del kwargs
+        wanted = [(slot, value) for slot, value in enumerate(self._embedding.embed(query)) if value]
 
-    def embed_query(self, text: str) -> list[float]:
-        """Embed one query."""
-        return self._embedding.embed(text)
+        def similarity(one: tuple[Sequence[float], Document]) -> float:
+            return sum(value * one[0][slot] for slot, value in wanted)
+
+        return [document for _, document in heapq.nlargest(k, self._vectors, similarity)]
+
+    @classmethod
+    def from_texts(cls, *args: Any, **kwargs: Any) -> LibraryStore:
+        """Raise: documents have ids."""
+        del args, kwargs
+        raise TypeError("a LibraryStore is built from documents")
 
 
 class ResponderChatModel(BaseChatModel):
@@ -90,17 +104,15 @@ def attached_chain(
     top_k: int,
 ) -> Iterator[Callable[[str], str]]:
     """Index `chunks`, build the chain, and return a function that asks it with ragmeter attached."""
-    store = InMemoryVectorStore(HashedNgramEmbeddings(embedding))
-    store.add_documents(
-        [
-            Document(
-                id=chunk.id,
-                page_content=chunk.text,
-                metadata={"title": chunk.title, "language": chunk.language},
-            )
-            for chunk in chunks
-        ]
-    )
+    documents = [
+        Document(
+            id=chunk.id,
+            page_content=chunk.text,
+            metadata={"title": chunk.title, "language": chunk.language},
+        )
+        for chunk in chunks
+    ]
+    store = LibraryStore(embedding, documents)
     retriever = store.as_retriever(search_kwargs={"k": top_k})
     prompt = ChatPromptTemplate.from_messages(
         [("human", INSTRUCTION + "\n\n{context}\n\n<question>{question}</question>")]

@@ -74,7 +74,10 @@ def _one_request(
     ):
         question = load_questions()[0]
         with reference(answer=question.answer, contexts=list(question.contexts)):
-            _ask(framework, question, meter)
+            try:
+                _ask(framework, question, meter)
+            except ImportError as error:  # the framework itself lacks a package
+                return [TEST_REQUEST.failed(framework, str(error), "install that package")]
         finished = meter.flush(FLUSH_S)
         contained = dict(meter.stats().internal_errors)
     return list(_verdict(framework, memory.results, finished=finished, contained=contained))

@@ -9,7 +9,7 @@ from functools import partial
 import pytest
 from loopback_server import QuietHandler, loopback_server
 from openai_server import OpenAIServer
-from python_process import run_python
+from python_process import plain_environment, run_python
 from typer.testing import CliRunner
 
 from ragmeter import RagMeter
@@ -418,6 +418,19 @@ def test_without_a_package_the_command_says_which_extra_brings_it(module, comman
     assert done.returncode == 2
     assert install_command(extra) in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_langchain_without_numpy_is_enough():
+    """LangChain does not install it, and its own vector store fails without it; LlamaIndex cannot do without."""
+    code = "import sys; sys.modules['numpy'] = None; from ragmeter.cli.main import run; run()"
+    env = {**plain_environment(), "RAGMETER_METRICS": "lexical_groundedness"}
+
+    shown = run_python("-Ic", code, "demo", env=env)
+    checked = run_python("-Ic", code, "doctor", env=env)
+
+    assert shown.returncode == 0, shown.stderr
+    assert re.search(r"ok +LangChain: 1 scores", checked.stdout), checked.stdout + checked.stderr
+    assert "FAIL LlamaIndex: " in checked.stdout
 
 
 def test_the_package_runs_as_a_module():
