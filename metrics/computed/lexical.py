@@ -296,7 +296,7 @@ class LexicalEntityRecall(ComputedMetric):
     needs = ("contexts", "reference.answer")
     method = "lexical"
     target = "retrieval"
-    definition = "3"
+    definition = "4"
 
     def compute(self, sample: RagSample) -> Sequence[Score]:
         """Look every entity of the reference up in the contexts."""

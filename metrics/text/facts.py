@@ -20,6 +20,7 @@ from .numerals import HAN_DIGITS, decimal, roman_value
 from .quantities import has_worded_numbers, quantities
 from .stems import CONTENT
 from .terms import find_terms, held_in_line, search_terms, sentence_lines
+from .times import may_have_times, same_times
 from .tokens import normalise
 from .units import UNIT_WORDS
 from .word_lists import read_entries, read_pattern
@@ -34,7 +35,6 @@ _DEGREE = re.compile(r"(?<=[0-9])\s?º")
 _NUMBER = re.compile("[0-9]+(?:[.,][0-9]+)*")
 _POINTS = re.compile("[.,]")
 _SPACED = re.compile(r"\d{1,3}(?:[ \u00a0\u2009\u202f]\d{3})+(?!\d)")
-_TIME = re.compile(r"[0-9](?: ?[ap]\.?m\b|:[0-9][0-9])")
 _HEDGE = read_pattern("facts.hedge")
 _WORDS = read_entries("spelled_numbers")
 _ADDED = read_pattern("facts.added")
@@ -115,7 +115,7 @@ def _figures(known: Analysis) -> frozenset[str]:
 def _values(known: Analysis) -> frozenset[str]:
     """Return the numbers in any notation. For ``known.memoize(_values)``."""
     found = known.memoize(_figures)
-    if not (has_worded_numbers(known.text) or _TIME.search(known.text.lower())):
+    if not (has_worded_numbers(known.text) or may_have_times(known.text.lower())):
         return found
     read = quantities(flat(known.text))
     return found.union(_value_and_unit(key)[0] for one in read for key in one.keys)
@@ -367,6 +367,20 @@ class _Sources:
         return hedged and any(_rounds(other, number) for other in plain)
 
     @lazy_attribute
+    def _times(self) -> frozenset[str]:
+        every = frozenset().union(*[text.memoize(_values) for text in self.texts])
+        return frozenset([value for value in every if value.startswith("time:")])
+
+    def bare_hours(self, readings: Sequence[str], written: str) -> list[str]:
+        """Return a full hour as a number: the texts may be open "9 to 5", unless they have that time."""
+        if ":" in written and self._times:
+            return []
+        taken = {int(one[5:7]) % 12 for one in self._times}
+        hours = [int(one[5:7]) for one in readings if one[:5] == "time:" and one.endswith(":00")]
+        free = [hour for hour in hours if hour % 12 not in taken]
+        return [str(one) for hour in free for one in (hour, hour % 12 or 12)]
+
+    @lazy_attribute
     def plain(self) -> frozenset[float]:
         """All numbers by value."""
         every = frozenset().union(*[text.memoize(_values) for text in self.texts])
@@ -425,10 +439,8 @@ def _absent_numbers(at: int, text: str, given: _Sources) -> list[Fact]:
         share = _FRACTION.search(said, max(0, one.start - 2), one.end + 3)
         if share is not None and int(share[1]) < int(share[2]):
             values, units = [str(round(100 * int(share[1]) / int(share[2])))], frozenset("%")
-        if values[0].startswith("time:"):
-            hour = "" if ":" in written else _NUMBER.findall(written)[0]
-            if hour and not re.search(rf"(?<!\d){hour}(?::00)? ?[ap]\.?m\b", given.low):
-                values.append(hour)
+        if values[0].startswith(("time:", "clock:")):
+            values += [*same_times(values), *given.bare_hours(values, written)]
         hedged = _HEDGE.search(said[max(0, one.start - 16) : one.start]) is not None
         if any(unit == "decade" for _, unit in pairs) and len(values[0]) == _SHORT:
             if _OF_LIFE.search(said[: one.start]):

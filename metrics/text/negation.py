@@ -5,6 +5,7 @@ of the other and exactly one of the two has a negation. Any restriction (another
 it no conflict.
 """
 
+import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
@@ -23,8 +24,10 @@ _QUICK_ELSEWHERE = (*_QUICK, "n’t", "не", "нельзя", "никогда", 
 _CLAUSES = read_pattern("negation.clauses")
 _SUPPOSED = read_pattern("negation.supposed")
 """Signs that a sentence is not a plain statement."""
+_DONE = re.compile("已经?|了")
+"""Chinese particles of what is done: 已包含 is denied by 未包含."""
 _LEAST = 3
-"""Least number of words of a clause that can be contradicted."""
+"""Least number of words of a clause that can be contradicted; one less if both sentences are such a clause."""
 
 
 class Denial(NamedTuple):
@@ -72,19 +75,20 @@ def denials(
             continue
         if not denies:
             own = search_terms(terms)
-            if not any(len(held_in_line(line, own)) >= _LEAST - han for line in denying):
+            if not any(len(held_in_line(line, own)) >= _LEAST - 1 for line in denying):
                 continue
         if _SUPPOSED.search(sentence):
             continue
-        for clause in _clauses(sentence):
+        clauses = _clauses(sentence)
+        for clause in clauses:
             terms_said = frozenset(clause.terms)
-            if len(terms_said) < _LEAST:
+            if len(terms_said) < _LEAST - (len(clauses) == 1):
                 continue
             sides = [
                 (own.denied, place, said)
                 for place, context in enumerate(contexts)
                 if denies or denied_there[place]
-                for own, said in _like(terms_said, context, any_side=denies)
+                for own, said in _like(clause, context, any_side=denies)
             ]
             opposite = [side for side in sides if side[0] != clause.denied]
             if opposite and not _is_stated(terms_said, clause, contexts):
@@ -110,9 +114,14 @@ def _clauses(sentence: str) -> list[_Clause]:
 
 
 def _clause(text: str) -> _Clause:
-    plain = text.replace("’", "'")
+    plain = _DONE.sub("", text.replace("’", "'"))
     bare = _NEGATION.sub(" ", plain)
-    across = terms_of_line(_NEGATION.sub("", plain)) if bare != plain and has_han(plain) else ()
+    across: list[str] = []
+    if bare != plain and has_han(plain):  # 楼有 of 楼没有
+        across = [
+            *terms_of_line(_NEGATION.sub("", plain)),
+            *terms_of_line(plain.replace("没有", "有")),
+        ]
     dropped = russian_function_stems()
     return _Clause(
         text,
@@ -130,15 +139,17 @@ _AUXILIARY = frozenset(
 """Remainders of contractions whose negation was cut out."""
 
 
-def _like(
-    terms: frozenset[str], context: Analysis, *, any_side: bool
-) -> Iterator[tuple[_Clause, str]]:
+def _like(said: _Clause, context: Analysis, *, any_side: bool) -> Iterator[tuple[_Clause, str]]:
     """Return the clauses of a chunk with these words and hardly any others, with their sentences."""
+    terms = frozenset(said.terms)
     for sentence in _sentences_with(terms, context):
         if (any_side or _may_deny(sentence)) and not _SUPPOSED.search(sentence):
-            for clause in _clauses(sentence):
+            clauses = _clauses(sentence)
+            for clause in clauses:
                 there = frozenset(clause.terms)
                 most = len(terms) + (1 if clause.denied else 2)
+                if len(terms) < _LEAST and (len(clauses) > 1 or there - terms - said.across):
+                    continue
                 # 狗 of 狗不可以 is in 狗可 of the opposite.
                 begins = {one[0] for one in there}
                 rest = [one for one in terms - there - clause.across if one not in begins]

@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterable
 from typing import NamedTuple
 
 from .numerals import HAN_NUMERAL, decimal, han_value, roman_value, shift
+from .times import may_have_times, times
 from .units import PREFIX, PREFIX_ENDS, SCALE, SCALES, UNIT, UNIT_STARTS, scale_of, units_of
 
 __all__ = ["Quantity", "has_worded_numbers", "may_hold", "number_keys", "quantities"]
@@ -54,9 +55,6 @@ _YEAR = re.compile(
     rf"{_ORDINAL_END}? ?(?:год[а-я]{{0,2}}|гг?\.?)(?!\w)|-(?:го|м|й)(?!\w)| ?年(?!代|级)"
 )
 _ERA = re.compile(r" ?(?:bce?(?!\w)|b\. ?c\.(?: ?e\.)?|до н\. ?э\.?|до нашей эры)")
-_TIME = re.compile(
-    r"(?<![\d:.,])([01]?\d|2[0-4])(?:[:.]([0-5]\d)(?::[0-5]\d)?(?!\d|:|[.,]\d))?(?: ?([ap])\.?m(?!\w)\.?)?"
-)
 _ROMAN_CENTURY = re.compile(
     r"([ivx](?<!\w[ivx])[ivx]{0,5})(?:-[а-я]{1,3})? (?:век[а-я]{0,3}|столети[а-я]{1,2}|вв?\.|century)"
 )
@@ -68,7 +66,6 @@ _ASCII_SCALED = re.compile(r"[0-9]([ -]?[a-z]+)(?!\w)")
 """The same for a text without other letters, if it contains one of `SCALES`: a tenth of the time."""
 _HAN_POWER = re.compile("[百千万萬亿億]")
 _OTHER_DIGIT = re.compile(rf"(?![0-9])\d|{HAN_NUMERAL.pattern}")
-_MERIDIEM = re.compile(r"\d ?[ap]\.?m(?!\w)")
 _BETWEEN = re.compile(r" ?(?:-|~|\.\.\.?) ?| (?:to|and|до|по|и) |至|到|和")
 _BEFORE_WHOLE = re.compile(r"(?:the )?(?:year )?[~≈№#+ ]*\Z")
 _BELONGING_BEFORE = (*PREFIX_ENDS, "百分之", "公元前", "第")
@@ -264,20 +261,6 @@ def _han_numerals(text: str) -> Iterable[_Number]:
             yield found
 
 
-def _times(text: str) -> Iterable[Quantity]:
-    for match in _TIME.finditer(text):
-        if match[2] is None and match[3] is None:
-            continue
-        separator = text[match.end(1)]
-        if match[3] is None and separator == ".":
-            continue  # 3.45 is a decimal
-        hour, minute = int(match[1]), match[2] or "00"
-        if match[3]:
-            hour = hour % 12 + (12 if match[3] == "p" else 0)
-        key = frozenset((f"time:{hour:02d}:{minute}",))
-        yield Quantity(match.start(), match.end(), key, match.end())
-
-
 def _roman_centuries(text: str) -> Iterable[Quantity]:
     for match in _ROMAN_CENTURY.finditer(text):
         value = roman_value(match[1])
@@ -297,11 +280,11 @@ def quantities(text: str, taken: Collection[tuple[int, int]] = ()) -> list[Quant
     for start, end in taken:
         busy.update(range(start, end))
     done: list[Quantity] = []
-    if ":" in text or _MERIDIEM.search(text):
-        for time in _times(text):
-            if time.start not in busy:
-                done.append(time)
-                busy.update(range(time.start, time.end))
+    found = sorted(times(text), key=lambda one: (one[0], -one[1])) if may_have_times(text) else ()
+    for start, end, readings in found:
+        if start not in busy:
+            done.append(Quantity(start, end, readings, end))
+            busy.update(range(start, end))
     ascii_only = text.isascii()
     numbers = list(_digits(text, not ascii_only and _CYRILLIC.search(text) is not None))
     if not ascii_only and _HAN_LETTER.search(text):
