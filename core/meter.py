@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, overload
 
@@ -443,11 +444,12 @@ class RagMeter(QualityVerbs):
             self.port.no_data.check(self.port.counters.n_captured)
             self._unscored.check()
         budget = self._judge_budget
-        return self.port.counters.snapshot(
-            **self.port.pipeline.backlog(),
+        others = replace(
+            self.port.pipeline.backlog(),
             internal_errors=self.port.log.counts,
             judge_budget_local=0 if budget is None else budget.granted_alone,
         )
+        return self.port.counters.snapshot(others)
 
     @overload
     def quality(

@@ -11,8 +11,9 @@ import logging
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import chain, compress, repeat
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from ragmeter.exporters.protocol import MeterStats, ScoredRun, Suspects
 from ragmeter.metrics._process import fork
@@ -35,15 +36,6 @@ Capture: TypeAlias = Iterator[_Changes]
 """A one-time record that a request was captured, ``iter([[CAPTURED]])``: the first reader counts it."""
 CAPTURED: tuple[Hashable, int] = (("captured", ""), 1)
 _EXPORTED = (("exported", ""), 1)
-_NUMBERS = (
-    "captured",
-    "exported",
-    "judge_calls",
-    "judge_cache_hits",
-    "input_tokens",
-    "output_tokens",
-)
-_COLUMNS = ("dropped", "judge_skipped", "export_errors", "unseen_retrievals", "amendments")
 _EXPECTED = frozenset({"sampled_out", "paced", "decided", "fork", "no_provider"})
 
 
@@ -148,12 +140,24 @@ class Counters:
         """Captured requests that are neither exported nor dropped yet."""
         return _in_flight(self._tally.counts())
 
-    def snapshot(self, **others: Any) -> MeterStats:
-        """Return all counters; `others` are the fields not counted here."""
+    def snapshot(self, others: MeterStats) -> MeterStats:
+        """Return all counters; `others` has the fields not counted here."""
         counts = self._tally.counts()
-        others |= {name: _column(counts, name) for name in _COLUMNS}
-        others |= {name: counts[name, ""] for name in _NUMBERS}
-        return MeterStats(in_flight=_in_flight(counts), **others)
+        return replace(
+            others,
+            captured=counts["captured", ""],
+            exported=counts["exported", ""],
+            dropped=_column(counts, "dropped"),
+            judge_skipped=_column(counts, "judge_skipped"),
+            in_flight=_in_flight(counts),
+            export_errors=_column(counts, "export_errors"),
+            unseen_retrievals=_column(counts, "unseen_retrievals"),
+            amendments=_column(counts, "amendments"),
+            judge_calls=counts["judge_calls", ""],
+            judge_cache_hits=counts["judge_cache_hits", ""],
+            input_tokens=counts["input_tokens", ""],
+            output_tokens=counts["output_tokens", ""],
+        )
 
     def _warn(self, reason: str, consequence: str) -> None:
         # Sampling is intended, and a missing provider has its own message.

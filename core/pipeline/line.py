@@ -13,12 +13,12 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ragmeter._runtime.guard import Guard
 from ragmeter._runtime.queue import WorkerQueue, remaining
 from ragmeter._runtime.stats import Counters, NoDataWarning, explanations
-from ragmeter.exporters.protocol import Exporter, JudgeIdentity, RagRun, ScoredRun
+from ragmeter.exporters.protocol import Exporter, JudgeIdentity, MeterStats, RagRun, ScoredRun
 from ragmeter.metrics import Metric, Score, Verdict, VerdictRules
 from ragmeter.metrics.verdict import known_values
 from ragmeter.quality.positions import StreamPositions
@@ -169,15 +169,15 @@ class Pipeline:
         self.put: Callable[[Offer | Amendment, int], None] = self._queue.put
         """Queue a captured request with its size in bytes, or an amendment of one. Never blocks."""
 
-    def backlog(self) -> dict[str, Any]:
-        """Return the waiting requests, as fields of `MeterStats`."""
+    def backlog(self) -> MeterStats:
+        """Return the waiting requests, without any count."""
         judging = 0 if self._judging is None else self._judging.waiting_bytes
-        return {
-            "queue_size": len(self._queue),
-            "queue_bytes": self._queue.size_bytes,
-            "backlog_bytes": max(judging, self._exporting.waiting_bytes),
-            "export_backlog": self._exporting.backlog,
-        }
+        return MeterStats(
+            queue_size=len(self._queue),
+            queue_bytes=self._queue.size_bytes,
+            backlog_bytes=max(judging, self._exporting.waiting_bytes),
+            export_backlog=self._exporting.backlog,
+        )
 
     def start(self) -> None:
         """Start the threads that the first request needs. The caller must hold no lock.
