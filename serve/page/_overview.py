@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -46,6 +47,7 @@ _SEGMENT_WORDS = {
 }
 _SHARES = ("refusals", "nothing_found")
 _NOT_OURS = "no_model_call"
+_TOOL_TO_NAME = ("no_retrieval_seen", "tool_not_shown")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -247,15 +249,22 @@ def heard_rows(
         {
             "service": one.service,
             "n": one.traces,
-            "fix": one.fix,
-            "reason": max(faults, key=lambda each: faults[each]),
+            "fix": _option(one.fix) if reason in _TOOL_TO_NAME else one.fix,
+            "reason": reason,
         }
         for one in heard
         if not one.scored and service in (None, one.service)
         for faults in [{k: n for k, n in one.reasons.items() if k not in NO_REQUESTS}]
         if faults
+        for reason in [max(faults, key=lambda each: faults[each])]
     ]
     return [one for one in found if everything or one["reason"] != _NOT_OURS][:MOST_HEARD]
+
+
+def _option(fix: str) -> str:
+    """Return the option that a fix names: the page says the rest in its own words."""
+    found = re.search(r"--retrieval-.*", fix)
+    return found[0] if found else "--retrieval-tool 'search_*'"
 
 
 def question_rows(health: HealthView, asked: PageQuery, words: Words) -> list[dict[str, Any]]:

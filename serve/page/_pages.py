@@ -111,6 +111,7 @@ class Pages:
             Route("/live", self._live.endpoint),
             Route("/static/{name}", self._static),
             Route("/favicon.ico", self._icon),
+            Route("/{page}", self._page(lambda request, _: self._message(request, 404, "gone"))),
         ]
 
     def rate(self, word: str | None) -> VerdictRate | None:

@@ -83,7 +83,13 @@ def _environment() -> jinja2.Environment:
     environment.globals["style"] = lambda: Markup(_static_text("style.css"))  # noqa: S704 -- our own file
     environment.globals["file_policy"] = FILE_POLICY
     environment.globals["install"] = install_command
+    environment.filters["breakable"] = _breakable
     return environment
+
+
+def _breakable(name: str) -> Markup:
+    """Return a name that may be broken after its separators, and not within its words."""
+    return Markup("<wbr>").join(re.split(r"(?<=[/_.:#&=?@+])(?=\w)", name))
 
 
 def _versioned_address(name: str) -> str:

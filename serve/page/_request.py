@@ -14,7 +14,7 @@ from ragmeter.metrics import ScoreDirection
 from ragmeter.serve.store import ChunkSentence, ContextView, RequestRow, RequestView, ScoreView
 
 from ._drawings import Scale, standing
-from ._numbers import money, number
+from ._numbers import count, money, number
 from ._score_rows import direction
 from ._words import Words
 
@@ -102,13 +102,15 @@ def _line(score: ScoreView) -> RequestScore:
         name=score.name,
         group=_group_of(score),
         direction=direction(score.direction),
-        text="" if score.value is None else number(score.value),
+        text="" if score.value is None else _written(score.value, score),
         status=score.status,
         label=score.label,
         bounds=None
         if score.lower is None or score.upper is None
-        else (number(score.lower), number(score.upper)),
-        usual=None if score.usual is None else (number(score.usual[0]), number(score.usual[1])),
+        else (_written(score.lower, score), _written(score.upper, score)),
+        usual=None
+        if score.usual is None
+        else (_written(score.usual[0], score), _written(score.usual[1], score)),
         drawing=None if scale is None else scale.svg(),
         standing="flat" if scale is None else standing(scale),
         method=score.method or "",
@@ -135,6 +137,12 @@ def _group_of(score: ScoreView) -> str:
     if score.direction not in ("higher", "lower"):
         return "rest"
     return "support" if score.target == "answer" else "retrieval"
+
+
+def _written(value: float, score: ScoreView) -> str:
+    """Return a value of a score as text: a count, which has no upper end, without decimals."""
+    is_count = score.range[1] is None and value == int(value)
+    return count(value) if is_count else number(value)
 
 
 def _scale(
@@ -170,7 +178,7 @@ def why(view: RequestView, words: Words) -> str:
         return "; ".join(words.name("code", code) for code in view.row.verdict_codes)
     return words(
         f"why_{cause.code}",
-        chunks=cause.chunks,
+        n=cause.chunks,
         words=number_or_dash(cause.words_found),
         topics=cause.topic_words,
         missing=cause.missing,

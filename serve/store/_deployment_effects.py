@@ -9,7 +9,12 @@ from dataclasses import replace
 from typing import Any, NamedTuple, TypeAlias
 
 from ragmeter.quality.moments import Clustering, FreeMoments
-from ragmeter.watch.version_comparison import ComparedValue, compare_versions, error_share
+from ragmeter.watch.version_comparison import (
+    LEAST_VALUES,
+    ComparedValue,
+    compare_versions,
+    error_share,
+)
 from ragmeter.watch.version_watch import MOST_COMPARED, OVERLAP_S, SUPPORT
 
 from ._database import Database
@@ -327,6 +332,12 @@ def parts_of(
 def effect(one: DeploymentView) -> str:
     """Return the effect of a deployment; ``none``: no known difference beyond chance."""
     return "none" if one.comparison is None else one.comparison.effect
+
+
+def had_enough_before(one: DeploymentView) -> bool:
+    """Return whether a comparison may ever be made: the values that a service began with are no deployment."""
+    before = one.bad_before
+    return one.comparison is not None or (before is not None and before.requests >= LEAST_VALUES)
 
 
 def worst_first(one: DeploymentView) -> tuple[bool, float, int]:

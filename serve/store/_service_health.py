@@ -27,6 +27,7 @@ from ._deployment_effects import (
     DeploymentEffects,
     bad_in,
     effect,
+    had_enough_before,
     parts_of,
     worst_first,
 )
@@ -106,6 +107,7 @@ class ServiceHealth:
                 if filters.service in (None, one.service) and from_ms <= one.at_ms < bounds[1]
             ][-MOST_COMPARISONS:],
         )
+        compared = [one for one in compared if had_enough_before(one.whole)]
         compared.sort(key=lambda one: worst_first(one.whole))
         first = compared[0] if compared else None
         lead = first if first is not None and effect(first.whole) == "worse" else None

@@ -347,7 +347,8 @@ HEALTH = replace(
 )  # fmt: skip
 HEARD = HeardService(
     service="checkout-bot", traces=64, reasons={"no_retrieval_seen": 64}, scopes={"openinference": 64},
-    tools=["search"], fix="ragmeter serve --retrieval-tool 'search'",
+    tools=["search"],
+    fix="no span reports a retrieval: trace it; or name what retrieves: --retrieval-tool 'search'",
 )  # fmt: skip
 
 

@@ -164,6 +164,16 @@ def test_without_a_deployment_nothing_leads(reader):
     assert 0 < health.detectable <= 0.5
 
 
+def test_values_that_a_service_began_with_are_no_deployments(tmp_path):
+    with store(tmp_path / "serve.db", clock=lambda: NOW_MS / 1000, keep_s=1e9) as kept:
+        kept.export(requests(3, start_ms=NOW_MS - 3 * HOUR_MS, bad=0.0))
+        kept.export(requests(90, version="2.4.2", start_ms=NOW_MS - 2 * HOUR_MS, first=3, seed=2))
+        health = kept.reader().health(DAY)
+        [shop] = health.lanes
+
+    assert (health.deployments, shop.deployments, shop.bad_before) == ((), (), None)
+
+
 def test_a_first_value_is_no_deployment_and_a_number_is_spent_only_once(tmp_path):
     with store(tmp_path / "serve.db", clock=lambda: NOW_MS / 1000, keep_s=1e9) as kept:
         kept.export(requests(60, start_ms=NOW_MS - 3 * HOUR_MS))

@@ -52,7 +52,7 @@ PAGES = [
 def seen(response):
     """Return what a person reads: no tags, white space collapsed."""
     body = re.sub(
-        r"<(style|svg).*?</\1>", "", response.text.partition("<body>")[2], flags=re.DOTALL
+        r"<(style|svg).*?</\1>|<wbr>", "", response.text.partition("<body>")[2], flags=re.DOTALL
     )
     return " ".join(html.unescape(re.sub(r"<[^>]*>", " ", body)).split())
 
@@ -136,7 +136,7 @@ class TestOverview:
             "checkout-bot 64 traces heard, none scored Its spans show model calls and no retrieval step."
             in words
         )
-        assert "ragmeter serve --retrieval-tool 'search'" in words
+        assert "name the tool that retrieves: --retrieval-tool 'search'" in words
         assert "▼ 0.53 was 0.80" in words
 
     def test_of_many_services_the_first_are_shown_and_then_all(self):
@@ -262,7 +262,7 @@ class TestOverview:
         assert f"Listening HTTP {HOST} gRPC http://127.0.0.1:4317" in words
         assert "gRPC at the HTTP port" not in words
         demo = f"ragmeter demo --otlp {HOST}"
-        assert f"OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT=true {demo}" in words
+        assert f"OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT=true \\ {demo}" in words
 
     def test_empty_because_of_grpc_at_the_http_port(self):
         health = {"status": "ok", "exports": {"grpc_on_http": 3}}
@@ -563,6 +563,29 @@ class TestRequest:
         )
 
         assert "昆曲和古琴" in words
+
+    @pytest.mark.parametrize("path", ["/nothing-here", "/request"])
+    def test_an_address_that_there_is_not_leads_back(self, path):
+        response = client().get(path)
+
+        assert response.status_code == 404
+        assert "There is no such page Overview" in seen(response)
+
+    def test_a_long_name_breaks_at_its_separators_alone(self):
+        text = client(FrozenReader(views=(replace(VIEW, row=row(workflow="s3://a_b/<c>")),))).get(
+            f"/request/{TRACE}"
+        ).text  # fmt: skip
+
+        assert ">s3://<wbr>a_<wbr>b/&lt;c&gt;</a>" in text
+
+    def test_a_single_chunk_is_one_and_a_count_has_no_decimals(self):
+        [score] = [one for one in VIEW.scores if one.name == "lexical_context_relevance"]
+        chunks = replace(score, name="context_count", value=1.0, range=(0.0, None), usual=None)
+        view = replace(VIEW, cause=Cause(code="nothing_carried", chunks=1), scores=(chunks,))
+        words = seen(client(FrozenReader(views=(view,))).get(f"/request/{TRACE}"))
+
+        assert "No sentence of the answer is in the only chunk." in words
+        assert "Chunks 1 " in words
 
     def test_an_unknown_trace_looks_again(self):
         response = client().get("/trace/" + "0" * 32)
