@@ -433,6 +433,7 @@ class Pages:
             "navigation": NAVIGATION,
             "lively": here in (*RANGED, "/connect"),
             "ranged": here in RANGED,
+            "narrowed": asked.in_force().keys() - {"service", "workflow", "seg", "since"},
             "services": self._views.services(asked) if here in RANGED else {},
             "when": lambda at_ms: timestamp(at_ms, now_ms),
             "time": lambda at_ms: clock(at_ms, now_ms),

@@ -45,6 +45,9 @@ class ListRow(NamedTuple):
     """The share of bad requests with its question as a bar; empty in other orders."""
 
 
+_MOST_CHIP_CHARS = 80
+
+
 class FacetLine(NamedTuple):
     """A value to filter the list by."""
 
@@ -144,8 +147,8 @@ def _parts(asked: PageQuery, part: str, *, chosen: bool) -> dict[str, str | tupl
     return {"seg": parts[0] if parts else "", "part": tuple(parts[1:])}
 
 
-def chips(asked: PageQuery, words: Words, now_ms: float) -> list[Chip]:
-    """Return the active filters."""
+def chips(asked: PageQuery, words: Words, now_ms: float, page: RequestPage) -> list[Chip]:
+    """Return the active filters of a list."""
     found: list[Chip] = []
     for name, value in asked.in_force().items():
         if name == "part":
@@ -159,6 +162,8 @@ def chips(asked: PageQuery, words: Words, now_ms: float) -> list[Chip]:
         said = _value_words(name, value, words)
         if name == "since":
             said = clock(int(value), now_ms)
+        if name == "question" and page.requests:
+            said = (page.requests[0].question or said)[:_MOST_CHIP_CHARS]
         found.append(Chip(words(f"facet_{name}"), said, asked.link("/requests", **{name: ""})))
     return found
 

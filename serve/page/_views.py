@@ -219,7 +219,7 @@ class Views:
             "sort": sort,
             "rows": list_rows(page, words),
             "facets": facet_views(facets, asked, words),
-            "chips": chips(asked, words, now_ms),
+            "chips": chips(asked, words, now_ms, page),
             "over_time": over_time,
             "ends": ends,
             "searches": self._sources.keeps_texts,

@@ -18,6 +18,7 @@ from ._names import distinct_segments
 from ._overview import Selection, estimate_of
 from ._rows import kinds_of, segments_of
 from ._sums import Sums
+from ._tallies import OF_PERIOD
 from ._text_search import holding, patterns
 from .health_views import bad_share
 from .views import Filters, RequestPage, RequestRow, ScoreValue
@@ -286,7 +287,7 @@ def means_before(
 
 def where_of(filters: Filters, bounds: tuple[int, int], has_word: str) -> tuple[str, list[Any]]:
     """Return the SQL condition on requests ``r`` for filters and bounds, and its arguments."""
-    conditions = ["r.at >= ?", "r.at < ?"]
+    conditions = [OF_PERIOD]
     given: list[Any] = [*bounds]
     for column, wanted in (
         ("r.service", filters.service),

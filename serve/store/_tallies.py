@@ -14,6 +14,8 @@ from ragmeter.metrics._process.bounded_table import BoundedTable
 from ._database import Database
 from ._rows import SLOT_MS, segments_of
 
+OF_PERIOD = "r.at >= ? AND r.at < ?"
+"""The SQL condition on requests of a period."""
 _MOST_SLOTS = 2_100
 """Most cached slots, a week."""
 _MOST_COUNTS = 20_000
@@ -64,14 +66,15 @@ class Tallies:
 
         Args:
             database: A connection that reads.
-            where: The SQL condition on requests, a period and more.
+            where: The SQL condition on requests: `OF_PERIOD`, alone or with more.
             given: Its arguments, the ends of the period first.
             from_ms: Start of the first bin.
             step_ms: Length of each bin.
         """
         since, until = given[:2]
         found: dict[str, Counter[int]] = {}
-        if len(given) > 2 or any(one % SLOT_MS for one in (since, from_ms, step_ms)):
+        # A search and a gap narrow by a table, and so add no argument.
+        if where != OF_PERIOD or any(one % SLOT_MS for one in (since, from_ms, step_ms)):
             for place, alike, n in _slot_counts(database, where, given, from_ms, step_ms):
                 found.setdefault(alike, Counter())[place] = n
         else:

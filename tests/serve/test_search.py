@@ -104,6 +104,16 @@ def test_of_a_word_that_most_requests_have_the_newest_are_found(kept, monkeypatc
     assert kept.reader().requests(Filters(range_s=3_600, verdict="bad")).complete
 
 
+def test_a_search_of_a_day_is_counted_apart_from_the_day(kept):
+    """Whether the day was counted before, or is counted after it."""
+    day = Filters(range_s=86_400)
+    reader = kept.reader()
+
+    assert [reader.facets(one).total for one in (replace(day, search="boots"), day)] == [2, 5]
+    assert [reader.facets(replace(day, search=one)).total for one in ("boots", "anna")] == [2, 1]
+    assert sum(reader.services(day).values()) == 5
+
+
 def test_what_comes_and_goes_is_counted_at_once(runs):
     """Whatever was remembered of the time before."""
     now, filters = [NOW_S], Filters(range_s=86_400)

@@ -564,6 +564,20 @@ class TestRequest:
 
         assert "昆曲和古琴" in words
 
+    @pytest.mark.parametrize("language", ["en", "ru", "zh"])
+    @pytest.mark.parametrize(
+        "given",
+        ["q=a", "low=0.1", "high=0.9", "verdict=bad", "reason=refused", "conversation=c",
+         "gap=0a0b0c0d", "question=0123456789abcdef", "since=1", "seg=language:zh", "workflow=-"],
+    )  # fmt: skip
+    def test_every_filter_of_a_list_can_be_removed(self, given, language):
+        response = client().get(f"/requests?service=library&{given}&lang={language}")
+
+        assert response.status_code == 200
+        assert response.text.count('class="chip flat"') == 2
+        if given.startswith("question"):
+            assert f"{ROWS[0].question} ×" in seen(response)
+
     @pytest.mark.parametrize("path", ["/nothing-here", "/request"])
     def test_an_address_that_there_is_not_leads_back(self, path):
         response = client().get(path)
