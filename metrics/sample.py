@@ -169,14 +169,15 @@ def _in_order(
 
 
 _THOUGHTS = re.compile(
-    r"\s*(?:<(think|thinking|thought|reasoning)>.*?(?:</\1>|\Z)|[^<]*</think>[ \t]*\n)\s*",
+    r"\s*(?:<(think|thinking|thought|reasoning)>.*?(?:</\1>|\Z)|[^<]*</think>[ \t]*\n|"
+    r"Thought:[^\n]*\n(?:Final )?Answer:)\s*",
     re.IGNORECASE | re.DOTALL,
 )
 """Thoughts in the beginning; some models' templates add the opening tag, so that the reply lacks it."""
 
 
 def _without_thoughts(answer: str | None) -> str | None:
-    thoughts = None if answer is None or ">" not in answer else _THOUGHTS.match(answer)
+    thoughts = None if answer is None else _THOUGHTS.match(answer)
     return answer if answer is None or thoughts is None else answer[thoughts.end() :]
 
 

@@ -21,6 +21,7 @@ from ragmeter.adapters.reading.prompt_layout import question_in_prompt
 from ragmeter.adapters.reading.route import candidates
 from ragmeter.adapters.reading.stages import SharedContexts, to_stages
 from ragmeter.adapters.reading.step import Step
+from ragmeter.adapters.reading.values import answer_in_form
 from ragmeter.exporters.protocol import RagRun, Retrieval
 from ragmeter.metrics import RagSample, SampleStatus
 from ragmeter.metrics.sample import ContextsBy, search_query_of
@@ -158,7 +159,7 @@ def _run_of(
         carried=carried_in(calls, answer, [item.text for item in contexts or ()]),
         contexts_by=rule,
         stages=to_stages(route.stages, shared) if route.stages else None,
-        answer=answer,
+        answer=answer_in_form(answer),
         reference=scope.reference,
         status=status,
         name=_name(request),

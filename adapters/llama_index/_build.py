@@ -20,6 +20,7 @@ from ragmeter.adapters.reading.prompt_documents import (
 )
 from ragmeter.adapters.reading.stages import SharedContexts, to_stages
 from ragmeter.adapters.reading.step import Step
+from ragmeter.adapters.reading.values import answer_in_form
 from ragmeter.exporters.protocol import RagRun, Retrieval
 from ragmeter.metrics import RagSample
 from ragmeter.metrics.sample import search_query_of
@@ -87,7 +88,7 @@ def build_run(ended: Notes, lookout: Lookout) -> RagRun | None:
             carried=carried_in(calls, answer, [item.text for item in contexts or ()]),
             contexts_by="given" if given is not None else "prompt" if by_prompt else "runs",
             stages=to_stages(stages, shared) if stages else None,
-            answer=answer,
+            answer=answer_in_form(answer),
             reference=scope.reference,
             status=status,
             name=scope.name or request_name(ended.name, is_model=not ended.name),

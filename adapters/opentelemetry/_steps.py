@@ -62,6 +62,14 @@ def call_of(read: Read, limit: CutLength) -> Step:
 def calls_of(models: Sequence[Read], limit: CutLength, members: Iterable[Read]) -> list[Step]:
     """Return the model calls; the last may reply by the arguments of a function that never runs."""
     calls = [call_of(read, limit) for read in models]
+    by_id = {call.id: call for call in calls}
+    for place, (read, call) in enumerate(zip(models, calls, strict=True)):
+        outer = by_id.get(read.span.parent_id or "")
+        if outer is not None and len(call.sent) == 1 < len(outer.sent):
+            # A model that takes one text is sent the conversation written out.
+            text = call.sent[0].text
+            if all(message.text in text for message in outer.sent):
+                calls[place] = replace(call, messages=outer.messages)
     ran = {read.reader.tool_name(read.span) for read in members if read.role == "tool"}
     last = max(range(len(calls)), key=lambda place: calls[place].ended_ns, default=None)
     if last is not None and isinstance(calls[last].said, Unknown):

@@ -18,6 +18,7 @@ from .fields import FIELD_NAMES, ROLES
 __all__ = [
     "Document",
     "answer_in",
+    "answer_in_form",
     "documents_in",
     "has_context",
     "is_broken",
@@ -424,6 +425,15 @@ def answer_in(value: Any) -> str | None:
     if value == "null":  # JSON of an absent output
         return None
     return _message_text(opened(value), _ANSWER_KEYS, "assistant", 0)
+
+
+_FORM_KEYS = frozenset(FIELD_NAMES["answer"])
+
+
+def answer_in_form(reply: str | None) -> str | None:
+    """Return the answer in a reply that is a JSON object with a field for it; any other reply unchanged."""
+    form = mapping_of(reply) if reply and reply[:1] == "{" else {}
+    return (answer_in(form) if _FORM_KEYS & form.keys() else None) or reply
 
 
 def _message_text(value: Any, keys: Sequence[str], role: str, depth: int) -> str | None:

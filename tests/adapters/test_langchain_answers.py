@@ -83,6 +83,14 @@ def test_a_model_that_is_asked_something_else_later_does_not_answer(
     assert texts(sample) == [FACT]
 
 
+def test_a_form_that_the_application_parses_later_holds_the_answer(watch: Watch) -> None:
+    form = json.dumps({"answer": ANSWER, "sources": ["id-a"]})
+    chain = {"context": finds(FACT), "question": RunnablePassthrough()} | PROMPT | says(form)
+
+    assert chain.invoke("How long does a refund take?", watch.config) == form
+    assert watch.sample.answer == ANSWER
+
+
 def test_an_output_that_no_model_said_and_that_is_no_sentence_is_no_answer(watch: Watch) -> None:
     chain = answered() | RunnableLambda(lambda _: {"done": True, "code": "ok-200"})
     chain.invoke({"question": "How long?"}, watch.config)

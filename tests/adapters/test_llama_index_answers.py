@@ -125,6 +125,13 @@ class Silent(Workflow):
         return StopEvent(result=self.result)
 
 
+@expect(answer=ANSWER)
+def test_a_form_that_the_application_parses_later_holds_the_answer() -> None:
+    form = json.dumps({"answer": ANSWER, "sources": ["paris"]})
+    found = ListRetriever(nodes()[:2])
+    RetrieverQueryEngine.from_args(found, llm=llm(form)).query(QUESTION)
+
+
 @pytest.mark.parametrize(
     ("result", "answer"),
     [

@@ -226,6 +226,29 @@ def test_of_alternative_completions_the_first_is_the_answer():
     assert only(_chat([{"role": "user", "content": prompt}], *choices)).answer == ANSWER
 
 
+def test_a_completion_is_read_and_a_conversation_written_out_for_it_is_one():
+    """As LlamaIndex' models for text are traced within a chat."""
+    turns = {
+        "user": f"Documents:\n\n[1] {RETURNS}\n\n[2] {VOUCHERS}",
+        "assistant": "Yes?",
+        "user ": "Are sale items refunded?",
+    }
+    prompt = "\n".join(f"{role.strip()}: {text}" for role, text in turns.items())
+    sent = {}
+    for place, (role, text) in enumerate(turns.items()):
+        message = f"llm.input_messages.{place}.message"
+        sent |= {f"{message}.role": role.strip(), f"{message}.content": text}
+    outer = openinference(1, None, "LLM", "chat", output={"text": ANSWER}, end=9, **sent)
+    inner = openinference(
+        2, 1, "LLM", "complete", input={"prompt": prompt}, output={"text": ANSWER}
+    )
+
+    asked = only(outer, inner)
+
+    assert (asked.question, asked.answer) == ("Are sale items refunded?", ANSWER)
+    assert _shown(asked) == ("prompt", [RETURNS, VOUCHERS])
+
+
 def test_records_in_a_tools_response_are_passages():
     rows = [{"file": "a.md", "text": RETURNS}, {"file": "b.md", "text": VOUCHERS}]
     response = {"type": "tool_call_response", "id": "1", "response": rows}

@@ -319,6 +319,7 @@ def test_the_manual_has_every_code_and_every_threshold():
         ("<think>Is it two?\n</think>\n\nIt is three.", "It is three."),
         ("They ask for a number.\n</think>\nIt is three.", "It is three."),
         ("<reasoning>It may be two, or", ""),
+        ("Thought: I can answer.\nAnswer: It is three.", "It is three."),
         ("Write <think> before it and </think> behind it.", None),
         ("<b>Three</b>", None),
     ],

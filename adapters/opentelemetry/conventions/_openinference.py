@@ -117,7 +117,8 @@ class OpenInference(Reader):
         value = _value(span, "output")
         if isinstance(opened(value), str):
             return self.answer(span)
-        return answer_in(messages_in(value))
+        completed = value.get("text") if isinstance(value, dict) else None
+        return answer_in(messages_in(value)) or (completed if isinstance(completed, str) else None)
 
     def hides(self, span: SpanRecord, side: Literal["input", "output"]) -> bool:
         return is_hidden(span.attributes.get(f"{side}.value"))
