@@ -307,8 +307,9 @@ _NOWHERE = (
     "ragmeter: %s has nowhere to write to: the process has no OpenTelemetry SDK provider, or "
     "OTEL_SDK_DISABLED is true. Requests that no other exporter takes are neither scored nor "
     "judged, and counted as `no_provider`. To see scores, set up the SDK at the start of the "
-    "application (%s):\n" + THREE_LINES + "\nor start it as `opentelemetry-instrument python "
-    'app.py`. Without a backend: RagMeter(exporters="console") writes one line per request. '
+    "application (%s):\n" + THREE_LINES + "\nor install opentelemetry-distro and start it as "
+    "`opentelemetry-instrument python app.py`. "
+    'Without a backend: RagMeter(exporters="console") writes one line per request. '
     "A provider that is set later is found."
 )
 
