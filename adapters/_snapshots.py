@@ -54,18 +54,13 @@ def as_score(score: object) -> float | None:
 
 
 def bytes_of_new(documents: Iterable[ContextSnapshot], known: set[int]) -> int:
-    """Return the bytes of documents whose texts are not in `known` yet, by identity, and add these to it."""
+    """Return the approximate bytes of texts and metadata, of documents whose texts are not in `known` yet.
+
+    Their identities are added to it: the same text in several places is held once.
+    """
     held: list[object] = []
     for item in documents:
         if id(item.text) not in known:
             held += (item.text, item.metadata)
     known.update(map(id, held[::2]))
-    return weight_of(*held)
-
-
-def bytes_of(documents: Iterable[ContextSnapshot]) -> int:
-    """Return the approximate bytes of texts and metadata."""
-    held: list[object] = []
-    for item in documents:
-        held += (item.text, item.metadata)
     return weight_of(*held)

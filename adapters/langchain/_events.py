@@ -22,7 +22,7 @@ from ragmeter.adapters._other_spans import (
     openinference_span,
     span_context,
 )
-from ragmeter.adapters._snapshots import bytes_of, bytes_of_new
+from ragmeter.adapters._snapshots import bytes_of_new
 from ragmeter.adapters._unseen import RetrievalRules, context_in
 from ragmeter.adapters.reading.prompts import Sent, new_bytes
 from ragmeter.adapters.reading.route import Paste
@@ -292,9 +292,7 @@ def retriever_ended(
         note.ended_order = next(request.clock)
         note.contexts = contexts = snapshot_documents(documents)
         note.documents = tuple(documents) if isinstance(documents, (list, tuple)) else ()
-        request.loose_bytes += (
-            bytes_of_new(contexts, request.known_texts) if request.nested else bytes_of(contexts)
-        )
+        request.loose_bytes += bytes_of_new(contexts, request.known_texts)
         if (note.target is None or request.target is None) and (
             ambient_context() is not request.context or keeps_spans()
         ):

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from sys import getsizeof
 from typing import Any
 
-from ragmeter.adapters._snapshots import ContextSnapshot, bytes_of
+from ragmeter.adapters._snapshots import ContextSnapshot, bytes_of_new
 from ragmeter.adapters.reading.route import Passage, Paste
 
 from ._answers import answer_in, note_output
@@ -94,7 +94,8 @@ def _add_passage(
     request = run.request
     order = next(request.clock)
     request.note("passages", Passage(run, order, now, taken, given, passed_on, streamed))
-    request.loose_bytes += sum(map(bytes_of, given.values()))
+    for documents in given.values():
+        request.loose_bytes += bytes_of_new(documents, request.known_texts)
 
 
 def note_documents(run: Run, documents: Sequence[Any], now: int) -> None:

@@ -26,7 +26,7 @@ from ragmeter.adapters._other_spans import (
     keeps_spans,
     openinference_span,
 )
-from ragmeter.adapters._snapshots import bytes_of
+from ragmeter.adapters._snapshots import bytes_of_new
 from ragmeter.adapters._unseen import may_show
 from ragmeter.adapters.reading.fields import Reader
 from ragmeter.adapters.reading.stages import joined
@@ -253,7 +253,7 @@ def _remember(attached: Attachment, request: OpenRequest) -> None:
             request.handed = documents_given(reader, request.inputs)
             if request.passages and document_lists(request.inputs):
                 request.brought = {item.text for item in request.handed}
-        request.loose_bytes += bytes_of(request.handed)
+        request.loose_bytes += bytes_of_new(request.handed, request.known_texts)
 
 
 def _take_late_inputs(attached: Attachment, request: OpenRequest, inputs: object) -> None:

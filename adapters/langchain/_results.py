@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ragmeter.adapters._snapshots import bytes_of
+from ragmeter.adapters._snapshots import bytes_of_new
 from ragmeter.adapters._unseen import (
     MOST_GIVEN,
     GaveOut,
@@ -69,7 +69,7 @@ def _note_found(note: RetrievalNote, documents: Sequence[Any]) -> None:
     request = note.run.request
     if documents:
         note.documents, note.contexts = tuple(documents), snapshot_documents(documents)
-        request.loose_bytes += bytes_of(note.contexts)
+        request.loose_bytes += bytes_of_new(note.contexts, request.known_texts)
     request.retrievals.append(note)
     note.note_around()
 
