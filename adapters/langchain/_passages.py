@@ -140,9 +140,8 @@ def note_paste(run: Run, outputs: object, late_inputs: object) -> None:
     before = run.strings
     if late_inputs is not None:
         before = before or strings_of(late_inputs)
-        if run.documents is None:
-            taken = copied_lists(document_lists(late_inputs))
-            documents = [text for one in taken.values() for _, text in one]
+        if run.documents is None and (lists := document_lists(late_inputs)):
+            documents = [text for one in copied_lists(lists).values() for _, text in one]
     request.pastes.append(Paste(run, next(request.clock), documents, before, given))
     request.loose_bytes += sum(map(getsizeof, given))
 
