@@ -18,6 +18,7 @@ from ragmeter.requests.references import load_references
 from ragmeter.settings.config import PREFIX, Settings, read_settings
 
 from ._findings import CONFIGURED, Finding
+from ._packages import installed_version
 
 _OWN_ELSEWHERE = ("RAGMETER_DEMO_", "RAGMETER_DOCTOR", "RAGMETER_STARTUP", "RAGMETER_TEST_")
 """Variables that other parts of ragmeter read."""
@@ -155,6 +156,12 @@ def _instrumentation() -> Iterator[Finding]:
             "instrumentation without code",
             "ragmeter's entry points are missing",
             f"install ragmeter again: pip install --force-reinstall {DISTRIBUTION}",
+        )
+    elif installed_version("opentelemetry-distro") is None:
+        yield CONFIGURED.skipped(
+            "instrumentation without code",
+            "opentelemetry-distro is not installed",
+            "to use it: pip install opentelemetry-distro",
         )
     else:
         yield CONFIGURED.ok("instrumentation without code", ", ".join(ours))

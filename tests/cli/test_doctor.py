@@ -344,6 +344,17 @@ def test_without_an_sdk_nothing_can_leave(monkeypatch):
     assert install_command("otlp") in about(findings, "OpenTelemetry SDK", "not installed")["fix"]
 
 
+def test_instrumentation_without_code_needs_what_starts_it(monkeypatch):
+    assert about(doctor()[2], "instrumentation without code")["state"] == "ok"
+    without("opentelemetry-distro", monkeypatch=monkeypatch)
+    _, _, findings = doctor()
+    found = about(findings, "instrumentation without code")
+    assert (found["state"], found["fix"]) == (
+        "skipped",
+        "to use it: pip install opentelemetry-distro",
+    )
+
+
 def test_a_readable_reference_file_is_fine(monkeypatch, tmp_path):
     golden = tmp_path / "golden.jsonl"
     golden.write_text('{"question": "How?", "answer": "So."}\n')
