@@ -8,12 +8,14 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import FrameType
+from typing import TYPE_CHECKING
 
 from ragmeter.metrics import ConfigurationError
-from ragmeter.metrics.text import limit_texts
-from ragmeter.serve import KafkaOptions, Server
-from ragmeter.serve.kafka_options import read_properties
+from ragmeter.serve.kafka_options import KafkaOptions, read_properties
 from ragmeter.serve.store import StoreOptions
+
+if TYPE_CHECKING:
+    from ragmeter.serve import Server
 
 __all__ = ["kafka_options", "run_server", "store_options", "summary"]
 
@@ -47,6 +49,8 @@ def run_server(server: Server, say: Callable[[str], None]) -> bool:
 
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, on_signal)
+    from ragmeter.metrics.text import limit_texts  # noqa: PLC0415 -- the page is there before it
+
     limit_texts()
     server.start()
     say(f"ragmeter serve: {server.address}")

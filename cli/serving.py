@@ -138,7 +138,7 @@ def serve(  # noqa: D417 -- `_options` describes three of them
             for line in configuration_lines(context):
                 Console().print_line(line)
             return
-        from ragmeter.serve import ServeOptions, Server
+        from ragmeter.serve import Front, ServeOptions
 
         from ._otlp import choose_protocol
         from .serve import kafka_options, run_server, store_options
@@ -146,7 +146,7 @@ def serve(  # noqa: D417 -- `_options` describes three of them
         if no_spool and spool is not None:
             raise ConfigurationError("--spool and --no-spool contradict each other; leave one out")
         chosen = protocol.value if protocol else None
-        server = Server(
+        front = Front(
             ServeOptions(
                 host=host,
                 http_port=http_port,
@@ -186,6 +186,10 @@ def serve(  # noqa: D417 -- `_options` describes three of them
                 ),
             )
         )
-        complete = run_server(server, say)
+        front.start()
+        front.give_way()
+        from ragmeter.serve import Server  # the page is there before this is imported
+
+        complete = run_server(Server(front=front), say)
     if not complete:
         raise typer.Exit(EXIT_FAILED)

@@ -23,8 +23,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from ragmeter.metrics import ConfigurationError
 
 from ._counts import Counts
-from ._intake import RETRY_AFTER_S
-from ._limits import Limits
+from ._limits import RETRY_AFTER_S, Limits
 from ._lingering import LingeringResponse
 
 TOKEN_VARIABLE = "RAGMETER_SERVE_TOKEN"  # noqa: S105 -- a name

@@ -19,14 +19,14 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
-from ragmeter.adapters.opentelemetry.reporter import HeardService
+from ragmeter.adapters.opentelemetry.heard import HeardService
 from ragmeter.metrics import VERDICT_CODES
 from ragmeter.quality.corpus.view import ChunkReport
 from ragmeter.quality.verdict_rates import VerdictRate
 from ragmeter.watch.change import Change
 
 from ._counts import Overload
-from ._intake import RETRY_AFTER_S
+from ._limits import RETRY_AFTER_S
 from ._openapi import DEFAULT_LIMIT, PATHS, RANGES, SCORE_BOUND, description, parameters_of
 from .store import (
     GAPS_RANGE_S,

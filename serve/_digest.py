@@ -6,7 +6,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from ragmeter.adapters.opentelemetry.reporter import HeardService
+from ragmeter.adapters.opentelemetry.heard import HeardService
 from ragmeter.exporters.changes import NotTakenError
 from ragmeter.exporters.webhook import ChangeWebhook
 from ragmeter.metrics import ConfigurationError

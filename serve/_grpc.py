@@ -31,8 +31,8 @@ from ._access import Access
 from ._answers import Answer, answer_to, answer_to_metrics
 from ._bodies import TooLargeError
 from ._counts import Counts
-from ._intake import RETRY_AFTER_S, BusyError, Intake
-from ._limits import KEEP_ALIVE_S, Limits
+from ._intake import BusyError, Intake
+from ._limits import KEEP_ALIVE_S, RETRY_AFTER_S, Limits
 from ._readers import Readers
 
 

@@ -30,8 +30,8 @@ from ragmeter.metrics import RagmeterError
 from ._answers import Answer, answer_to, answer_to_metrics
 from ._bodies import ENCODINGS, TooLargeError, UnknownEncodingError, unpack
 from ._counts import Counts
-from ._intake import RETRY_AFTER_S, BusyError, Intake
-from ._limits import Limits
+from ._intake import BusyError, Intake
+from ._limits import RETRY_AFTER_S, Limits
 from ._lingering import LingeringResponse
 from ._readers import Readers
 

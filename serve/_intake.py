@@ -29,9 +29,6 @@ from ._scoring import Scoring
 from ._spool import SpoolFullError
 from .store import Store, StoreFullError, StoreRefusedError
 
-RETRY_AFTER_S = 2
-"""Seconds until a sender that was refused for want of room may retry."""
-
 
 class BusyError(RagmeterError):
     """There is no room at the moment; the same request may be sent again."""

@@ -17,10 +17,9 @@ from typing import NamedTuple, Protocol
 
 from ragmeter.adapters.opentelemetry.otlp import Signal
 
+from ._limits import SETTLE_S
 from ._spool import FORWARDED
 
-INTERVAL_S = 5.0
-"""Seconds between two settlements. After a kill, requests scored since the last one are scored again."""
 _FLUSH_S = 120.0
 """Timeout of one flush in seconds, after which it is repeated."""
 
@@ -81,7 +80,7 @@ class Ledger:
         *,
         forwards: Callable[[Signal], bool] = lambda _: False,
         logs_wait_s: float = 30.0,
-        interval_s: float = INTERVAL_S,
+        interval_s: float = SETTLE_S,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._keeper = keeper

@@ -7,6 +7,12 @@ from dataclasses import dataclass
 MIB = 1024 * 1024
 KEEP_ALIVE_S = 75
 """Seconds for which a connection stays open between two requests."""
+RETRY_AFTER_S = 2
+"""Seconds until a sender that was refused for want of room may retry."""
+SETTLE_S = 5.0
+"""Seconds between two settlements. After a kill, requests scored since the last one are scored again."""
+RECEIVE_S = 5.0
+"""Most seconds for incoming bodies to arrive when the server ends."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

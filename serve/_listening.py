@@ -9,16 +9,18 @@ import stat
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from ragmeter.adapters.opentelemetry.otlp import Signal
 from ragmeter.metrics import ConfigurationError
-from ragmeter.settings.config import read_settings
 
 from ._access import TOKEN_VARIABLE, VIEW_TOKEN_VARIABLE
-from ._endpoint import Endpoint
-from ._tls import Certificate
-from .options import ServeOptions
+
+if TYPE_CHECKING:
+    from ragmeter.adapters.opentelemetry.otlp import Signal
+
+    from ._endpoint import Endpoint
+    from ._tls import Certificate
+    from .options import ServeOptions
 
 
 def address_of(options: ServeOptions, port: int) -> str:
@@ -29,6 +31,8 @@ def address_of(options: ServeOptions, port: int) -> str:
 
 def page_address(options: ServeOptions, port: int) -> str | None:
     """Return the address of the page for people, or None if there is none or it is unknown."""
+    from ragmeter.settings.config import read_settings  # noqa: PLC0415 -- the page is there before it
+
     is_unknown = options.uds is not None or options.host in ("0.0.0.0", "::")  # noqa: S104
     page = options.page or read_settings().page_url
     if page is not None or options.store is None or is_unknown:

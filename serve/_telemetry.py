@@ -32,13 +32,12 @@ from ragmeter.exporters.changes import ChangeEvidence, QualityChange
 from ragmeter.exporters.otel import EventMode, OpenTelemetryExporter, SpanMode
 from ragmeter.exporters.protocol import MeterStats, QualitySums, RagRun, ScoredRun, WriteCount
 
-from ._endpoint import Endpoint, endpoint_of
+from ._endpoint import SIGNALS, Endpoint, endpoint_of
 from ._otlp_outbox import Outbox
 
 if TYPE_CHECKING:
     from ragmeter.metrics.judge.protocol import JudgeCall
 
-SIGNALS = ("traces", "logs", "metrics")
 _MAX_SERVICES = 64
 """Most distinguished services; scores of others have the server's name."""
 _QUEUE = 65_536

@@ -7,13 +7,14 @@ import logging
 import ssl
 from functools import partial
 from pathlib import Path
-from typing import Any
-
-import grpc
+from typing import TYPE_CHECKING, Any
 
 from ragmeter.metrics import ConfigurationError
 
-from .options import ServeOptions
+if TYPE_CHECKING:
+    import grpc
+
+    from .options import ServeOptions
 
 _log = logging.getLogger("ragmeter")
 
@@ -59,6 +60,8 @@ class Certificate:
 
     def of_grpc(self) -> grpc.ServerCredentials:
         """Return the credentials for a gRPC port."""
+        import grpc  # noqa: PLC0415 -- the page is there before it
+
         return grpc.dynamic_ssl_server_credentials(
             self._of_handshake(), self._of_handshake, require_client_authentication=False
         )
@@ -84,6 +87,8 @@ class Certificate:
         self._read = read
 
     def _of_handshake(self) -> Any:
+        import grpc  # noqa: PLC0415 -- as above
+
         cert, key = self._read
         return grpc.ssl_server_certificate_configuration([(key, cert)])
 

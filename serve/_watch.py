@@ -28,7 +28,7 @@ from ragmeter.watch.baseline import LEAST_SCORES
 from ragmeter.watch.change import Change
 
 from ._api import NoSuchMethod
-from ._intake import RETRY_AFTER_S
+from ._limits import RETRY_AFTER_S
 from .page import Standing
 from .store import Reader, Store, StoreFullError, resource_of
 

@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from ragmeter.adapters.opentelemetry import RetrievalTool
-from ragmeter.exporters.change_words import Language
-
-from ._ledger import INTERVAL_S
-from ._limits import MIB
-from ._telemetry import SIGNALS
+from ._endpoint import SIGNALS
+from ._limits import MIB, SETTLE_S
 from .kafka_options import KafkaOptions
 from .store import StoreOptions
+
+if TYPE_CHECKING:
+    from ragmeter.adapters.opentelemetry import RetrievalTool
+    from ragmeter.exporters.change_words import Language
 
 __all__ = ["ServeOptions"]
 
@@ -58,7 +59,7 @@ class ServeOptions:
     """Whether to store them. Without spool and store, a kill loses all requests that are not scored yet."""
     max_spool_bytes: int = 1024 * MIB
     """Most bytes of the spool."""
-    settle_s: float = INTERVAL_S
+    settle_s: float = SETTLE_S
     """Seconds between two settlements of finished requests."""
     objectives: Sequence[str] = ()
     """Targets for scores, such as ``shop_qa:faithfulness>=0.8 for 95%``; empty: ``RAGMETER_OBJECTIVES``."""

@@ -1,20 +1,17 @@
 """`Server`: `ragmeter serve` as an object, with an orderly start and end.
 
-Its parts: receivers (`_http`, `_grpc`) → intake (`_intake`) → traces and requests (`_scoring`) → a
-`ragmeter.RagMeter` → exporters (`_telemetry`, and those of the settings).
+Its parts: receivers (`_http` behind `front`, `_grpc`) → intake (`_intake`) → traces and requests
+(`_scoring`) → a `ragmeter.RagMeter` → exporters (`_telemetry`, and those of the settings).
 """
 
 from __future__ import annotations
 
-import asyncio
-import threading
 import time
 from collections.abc import Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import uvicorn
 from starlette.routing import BaseRoute
 
 from ragmeter import RagMeter
@@ -24,11 +21,8 @@ from ragmeter.metrics import ConfigurationError
 from ragmeter.settings.config import read_settings
 from ragmeter.settings.from_settings import scoring_arguments
 
-from ._access import Access, guard_access
 from ._alert_lease import SharedClaims
 from ._api import api_routes
-from ._connections import connections
-from ._counts import Counts
 from ._digest import digests
 from ._endpoint import Endpoint
 from ._forward import Forwarder
@@ -38,30 +32,18 @@ from ._http import http_application
 from ._intake import Intake
 from ._journal import Journal
 from ._ledger import Ledger
-from ._limits import KEEP_ALIVE_S, Limits
-from ._listening import (
-    address_of,
-    bind,
-    bind_grpc,
-    forget_paths,
-    grpc_path,
-    page_address,
-    refuse_own_address,
-    token_of,
-)
+from ._limits import RECEIVE_S
+from ._listening import bind_grpc, page_address, refuse_own_address
 from ._own_metrics import publish
-from ._page_mount import pages_of
 from ._readers import Readers
 from ._scoring import Scoring
 from ._spool import Spool
 from ._telemetry import OpenTelemetryByService, Telemetry, endpoints
-from ._tls import certificate_of
 from ._upkeep import Upkeep
 from ._version_alerts import version_alerts
 from ._watch import ScoredElsewhere, changes_of, standing_of, watch_routes
+from .front import Front, Rest
 from .options import ServeOptions
-from .page import Pages, Sources
-from .store import Reader, Store
 
 if TYPE_CHECKING:
     from ._kafka import KafkaHealth, KafkaSource
@@ -72,9 +54,6 @@ _DRAIN_SHARE = 0.6
 """Share of the time to drain for scoring; the rest is for sending the scores."""
 _REPLAY_SHARE = 0.4
 """Share of the same time for accepting stored requests again, if the server ends soon after a restart."""
-_RECEIVE_S = 5.0
-"""Most seconds for incoming bodies to arrive when the server ends."""
-_START_S = 30.0
 _FULL_SHARE = 0.8
 """Used share of the spool above which senders should use another server."""
 
@@ -87,6 +66,7 @@ class Server:
         meter: Scores the requests. None: a meter made from the settings (``RAGMETER_*``), which writes to the
             configured OTLP endpoint, to the store and to the settings' destinations. A given meter is not
             shut down, and its scores are not in the store.
+        front: Listens over HTTP already, with options of its own. None: one that `start` starts.
 
     Raises:
         ConfigurationError: A port is in use, scores would be sent nowhere or to the server itself, or a
@@ -94,33 +74,23 @@ class Server:
     """
 
     def __init__(
-        self, options: ServeOptions | None = None, *, meter: RagMeter | None = None
+        self,
+        options: ServeOptions | None = None,
+        *,
+        meter: RagMeter | None = None,
+        front: Front | None = None,
     ) -> None:
-        self.options = options or ServeOptions()
-        self._limits = Limits(
-            body_bytes=self.options.max_body_bytes,
-            bodies_bytes=8 * self.options.max_body_bytes,
-            header_s=self.options.header_timeout_s,
-            held_bytes=self.options.max_held_bytes,
-        )
-        self._counts = Counts()
+        self._front = front = front or Front(options or ServeOptions())
+        self.options, self.access = front.options, front.access
+        self.store, self.reader = front.store, front.reader
+        self.http_port = front.http_port
+        self._limits, self._counts = front.limits, front.counts
+        self._certificate = front.certificate
         self._began = time.monotonic()
-        self._state = "starting"
         self._telemetry: Telemetry | None = None
         self._kafka: KafkaSource | None = None
-        token, self._may_print_token = token_of(self.options)
-        view_token, self._may_print_view_token = token_of(self.options, looks=True)
-        self.access = Access(self.options.host, token, view_token)
-        self._certificate = certificate_of(self.options)
-        self.store: Store | None = None
-        self.reader: Reader | None = None
-        self._socket = bind(self.options)
-        self.http_port = 0 if self.options.uds else int(self._socket.getsockname()[1])
         journal: Journal | None = None
         try:
-            if self.options.store is not None:
-                self.store = Store(self.options.store)
-                self.reader = self.store.reader()
             self._own_meter = meter is None
             self.meter = self._meter_of_settings() if meter is None else meter
             if self.reader is not None:
@@ -149,7 +119,7 @@ class Server:
             refuse_own_address(
                 forwarded, self._sent_to(), self.options.host, (self.http_port, self.grpc_port)
             )
-            self._page = self._page_of_store()
+            front.make_page(self.grpc_port)
             heard, changes = self._scoring.reporter.heard, changes_of(self.meter.port.alarming)
             due = [
                 *version_alerts(self.reader, self.meter.port.alarming),
@@ -160,11 +130,9 @@ class Server:
                 journal.close()
             if self._kafka is not None:
                 self._kafka.finish(1.0, flushed=False)
-            if self.store is not None:
-                self.store.close()
-            self._socket.close()
+            front.abandon()
             raise
-        application = http_application(
+        self._application = http_application(
             self.intake,
             self._limits,
             self._counts,
@@ -183,29 +151,11 @@ class Server:
             ],
             self.meter.port.guard("serve.store"),
         )
-        self._http = uvicorn.Server(
-            uvicorn.Config(
-                guard_access(application, self.access, self._counts, self._limits),
-                http=connections(self._limits, self._counts),
-                ws="none",
-                lifespan="off",
-                log_config=None,
-                access_log=False,
-                proxy_headers=False,
-                server_header=False,
-                timeout_keep_alive=KEEP_ALIVE_S,
-                timeout_graceful_shutdown=int(_RECEIVE_S),
-                backlog=self._limits.connections,
-            )
-        )
-        self._http_thread = threading.Thread(
-            target=self._serve_http, name="ragmeter-http", daemon=True
-        )
 
     @property
     def address(self) -> str:
         """The addresses that it listens on and the destination of scores, in one line."""
-        http, grpc = self._addresses()
+        http, grpc = self._front.addresses
         return f"OTLP/HTTP on {http}, OTLP/gRPC on {grpc.removeprefix('http://')}, scores to {self._where()}"
 
     @property
@@ -232,14 +182,20 @@ class Server:
         if self._kafka is not None:
             self._kafka.start()
         self._watch_received(on=True)
-        self._http_thread.start()
+        alarming = self.meter.port.alarming
+        self._front.join(
+            Rest(
+                self._application,
+                changes_of(alarming),
+                lambda: standing_of(alarming),
+                self.health,
+                self._scoring.reporter.heard,
+                self.meter.port.log.report,
+            )
+        )
+        self._front.start()
         self._grpc.start()
-        deadline = time.monotonic() + _START_S
-        while not self._http.started and self._http_thread.is_alive():
-            if time.monotonic() > deadline:
-                break
-            time.sleep(0.01)
-        self._state = "ok"
+        self._front.state = "ok"
 
     def stop(self, timeout_s: float | None = None) -> bool:
         """Stop receiving, score and send the received data, and end.
@@ -253,18 +209,16 @@ class Server:
         limit_s = self.options.drain_timeout_s if timeout_s is None else timeout_s
         now = time.monotonic()
         deadline = now + limit_s
-        self._state = "draining"
+        self._front.state = "draining"
         self.intake.close()
-        self._http.should_exit = True
-        receiving_s = min(_RECEIVE_S, limit_s / 5)
+        self._front.end_listening()
+        receiving_s = min(RECEIVE_S, limit_s / 5)
         if self._kafka is not None:
             self._kafka.stop_reading(receiving_s)
         refused = self._grpc.stop(receiving_s)
         refused.wait(receiving_s + 1.0)
-        self._http_thread.join(max(0.0, now + receiving_s + 1.0 - time.monotonic()))
+        self._front.wait(now + receiving_s + 1.0 - time.monotonic())
         self._readers.close()
-        if self._page is not None:
-            self._page.close()
         complete = self._journal.catch_up(now + limit_s * _REPLAY_SHARE)
         complete = self._scoring.drain(now + limit_s * _DRAIN_SHARE) and complete
         if self._own_meter:
@@ -279,13 +233,11 @@ class Server:
         if self._telemetry is not None:
             self._telemetry.shutdown(deadline)
             complete = complete and not any(self._telemetry.waiting().values())
-        self._upkeep.stop(_RECEIVE_S)
+        self._upkeep.stop(RECEIVE_S)
         self._journal.close()
-        if self.store is not None:
-            self.store.close()
-        self._socket.close()
-        forget_paths(self.options)
-        self._state = "ended"
+        self._front.close()
+        self._front.forget_paths()
+        self._front.state = "ended"
         return complete
 
     def _watch_received(self, *, on: bool) -> None:
@@ -355,7 +307,7 @@ class Server:
         held, kept = self._scoring.held(), self._journal.kept()
         alarming = self.meter.port.alarming
         deliveries = None if alarming is None else alarming.deliveries()
-        state = self._state
+        state = self._front.state
         if state == "ok":
             state = self.intake.busy() or self.intake.trouble or "ok"
         return {
@@ -376,8 +328,8 @@ class Server:
 
     def why_not_ready(self) -> str | None:
         """Return why nothing should be sent here at the moment, or None."""
-        if self._state != "ok":
-            return self._state
+        if self._front.state != "ok":
+            return self._front.state
         if self._journal.fill() > _FULL_SHARE:
             return "the spool is nearly full"
         kafka = self._kafka_health()
@@ -387,69 +339,29 @@ class Server:
     @property
     def url(self) -> str:
         """The page's address, with the token if it may be printed: not for logs that others can read."""
-        query = f"?token={self.access.token}" if self.access.token and self._may_print_token else ""
-        return f"{self._addresses()[0]}/{query}"
+        return self._front.url
 
     @property
     def view_url(self) -> str | None:
         """The address for viewers; None: no viewers' token, or it was printed before."""
-        token = self.access.view_token
-        return (
-            f"{self._addresses()[0]}/?token={token}"
-            if token and self._may_print_view_token
-            else None
-        )
-
-    def _addresses(self) -> tuple[str, str]:
-        """Return the addresses for OTLP over HTTP and over gRPC."""
-        options = self.options
-        if options.uds is not None:
-            return f"unix:{options.uds}", f"unix:{grpc_path(options.uds)}"
-        return address_of(options, self.http_port), address_of(options, self.grpc_port)
+        return self._front.view_url
 
     def _pages(self) -> list[BaseRoute]:
         """Return the routes besides the receivers."""
         guard = self.meter.port.guard("serve.api")
         routes: list[BaseRoute] = [*watch_routes(self.meter, guard, self.store)]
-        if self.reader is not None and self._page is not None:
+        page = self._front.page
+        if self.reader is not None and page is not None:
             routes += api_routes(
                 self.reader,
                 changes_of(self.meter.port.alarming),
                 self._counts.overloads,
                 guard,
-                self._page.rate,
+                page.rate,
                 self._scoring.reporter.heard,
             )
-            routes += self._page.routes()
+            routes += page.routes()
         return routes
-
-    def _page_of_store(self) -> Pages | None:
-        """Return the page; None without a store."""
-        options = self.options
-        if self.reader is None or options.store is None:
-            return None
-        http_address, grpc_address = self._addresses()
-        sources = Sources(
-            reader=self.reader,
-            decide_gap=None if self.store is None else self.store.decide_gap,
-            changes=changes_of(self.meter.port.alarming),
-            standing=lambda: standing_of(self.meter.port.alarming),
-            health=self.health,
-            heard=self._scoring.reporter.heard,
-            ended=lambda: self._state not in ("starting", "ok"),
-            guard=self.meter.port.guard("serve.page"),
-            http_address=http_address,
-            grpc_address=grpc_address,
-        )
-        return pages_of(options, options.store, sources)
-
-    def _serve_http(self) -> None:
-        asyncio.run(self._listen())
-
-    async def _listen(self) -> None:
-        if self._certificate is not None:
-            self._certificate.wrap(asyncio.get_running_loop())
-        await self._http.serve([self._socket])
 
     def _meter_of_settings(self) -> RagMeter:
         options = self.options

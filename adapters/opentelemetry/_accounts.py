@@ -6,7 +6,6 @@ import json
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from operator import itemgetter
 from pathlib import Path
 from typing import NamedTuple
@@ -20,6 +19,7 @@ from ._contexts import Read
 from ._found import FoundRequest
 from ._repeats import is_unanswered
 from .conventions import READERS, is_indexing, is_writing
+from .heard import Account, UnscoredReason
 from .record import SpanRecord
 
 _LINES = json.loads(Path(__file__).with_name("remedies.json").read_text(encoding="utf-8"))
@@ -30,8 +30,6 @@ _SWITCHES_OF_SCOPES = [
 ]
 """The setting that turns texts on, by instrumentation: shown only for instrumentations that have it."""
 _NO_SWITCH = "this instrumentation records no texts; use one that does, such as OpenInference"
-NO_REQUESTS = frozenset(("indexing", "evaluation", "captured", "repeated"))
-"""Reasons without anything to configure."""
 _MOST_ACCOUNTS = 100
 _MOST_SCOPE = 200
 _MOST_TOOLS = 5
@@ -130,46 +128,6 @@ def _steps_that_gave(reads: Sequence[Read]) -> tuple[str, ...]:
 
 def _service(span: SpanRecord) -> str:
     return str(span.resource.get("service.name", ""))
-
-
-@dataclass(frozen=True, slots=True)
-class UnscoredReason:
-    """A reason why received spans are not scored."""
-
-    reason: str
-    """The reason."""
-    count: int
-    """Number of requests and other spans."""
-    tools: tuple[str, ...]
-    """Tools that were called, some of which may retrieve."""
-    line: str
-    """The line to add."""
-
-
-@dataclass(frozen=True, slots=True)
-class Account:
-    """The received spans of one instrumentation of one service: ``heard`` = ``scored`` + the causes' counts."""
-
-    service: str
-    """``service.name``; empty: unknown."""
-    scope: str
-    """Name of the instrumentation."""
-    heard: int
-    """Requests, and groups of spans that are none."""
-    requests: int
-    """Requests."""
-    scored: int
-    """Requests that were scored."""
-    causes: tuple[UnscoredReason, ...]
-    """Reasons for the others, the most frequent first."""
-
-    def shortfalls(self) -> list[str]:
-        """Return a line for each cause: service, instrumentation, number, reason, and the line to add."""
-        return [
-            f"{self.service or 'spans'}, {self.scope}: {cause.count} of {self.heard} not scored: "
-            f"{cause.reason}; {cause.line}"
-            for cause in self.causes
-        ]
 
 
 class Accounts:

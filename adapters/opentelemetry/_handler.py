@@ -22,11 +22,11 @@ from ragmeter.adapters.reading.results import RetrievalTool, as_tools
 from ragmeter.metrics._process import fork
 from ragmeter.requests.scope import RequestScope, current_scope, is_suppressed, leave_host
 
-from ._accounts import Account
 from ._sdk import join, join_logs, note_of, record_of
 from .assembly import AssembledTrace, AssemblyStats, TraceAssembler
 from .build import reference_in
 from .conventions import holds_content
+from .heard import Account
 from .record import LogNote, SpanRecord
 from .reporter import Missing, Reporter
 from .requests import OWN_SCOPE

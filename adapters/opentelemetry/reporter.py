@@ -5,11 +5,9 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, ClassVar, NamedTuple
-
-from pydantic import ConfigDict
+from typing import TYPE_CHECKING, NamedTuple
 
 from ragmeter.adapters._open_requests import ReportedOnce
 from ragmeter.adapters._other_spans import captured
@@ -20,9 +18,7 @@ from ragmeter.quality.segments import OTHER
 from ragmeter.requests.scope import RequestScope
 
 from ._accounts import (
-    NO_REQUESTS,
     PROCESSOR_LINE,
-    Account,
     Accounts,
     Unheard,
     account_of,
@@ -33,12 +29,13 @@ from ._repeats import RecentRequests
 from ._wholeness import Wholeness
 from .assembly import AssembledTrace
 from .build import build_run, is_scorable
+from .heard import NO_REQUESTS, Account, HeardService
 from .requests import OWN_SCOPE, FoundRequest, Reason, read_trace
 
 if TYPE_CHECKING:
     from ragmeter import RagMeter
 
-__all__ = ["NO_REQUESTS", "HeardService", "Missing", "Reporter"]
+__all__ = ["Missing", "Reporter"]
 
 _log = logging.getLogger("ragmeter")
 _MAX_MISSING = 100
@@ -55,35 +52,6 @@ class Missing(NamedTuple):
     """The instrumentation."""
     reason: Reason
     """The reason why they are not scored, or not in full."""
-
-
-@dataclass(slots=True, kw_only=True)
-class HeardService:
-    """The data received from a service since the server began, and how much of it is scored."""
-
-    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(use_attribute_docstrings=True)
-
-    service: str
-    """Its `service.name`; empty if its spans name none."""
-    traces: int = 0
-    """Received traces."""
-    heard: int = 0
-    """Requests that were found in them, and groups of spans that are none: ``scored`` and all ``reasons``."""
-    requests: int = 0
-    """Requests that were found in them."""
-    scored: int = 0
-    """Those of them that are scored, in full or in part."""
-    reasons: dict[str, int] = field(default_factory=dict)
-    """Reasons for the others, with their number. ``no_retrieval_seen``: models were called, and nothing
-    retrieved; ``no_model_call``: no span is of a model or a retrieval; else as requests are counted."""
-    scopes: dict[str, int] = field(default_factory=dict)
-    """The instrumentations whose spans are not scored, with their number."""
-    tools: list[str] = field(default_factory=list)
-    """Tools that ran in traces without a retrieval: one of them may be the retriever."""
-    fix: str = ""
-    """The remedy for the commonest reason: a line to add, or a sentence; empty if nothing is missing."""
-    accounts: tuple[Account, ...] = ()
-    """The same by instrumentation."""
 
 
 class Reporter:

@@ -21,7 +21,7 @@ from ._report import NOT_SCORED, print_findings, write_findings
 
 if TYPE_CHECKING:
     from ragmeter import RagMeter
-    from ragmeter.adapters.opentelemetry._accounts import Account
+    from ragmeter.adapters.opentelemetry.heard import Account
 
 _FRAMEWORKS: Mapping[str, tuple[str, str]] = {
     "langchain_core": ("LangChain", "langchain"),

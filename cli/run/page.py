@@ -38,7 +38,7 @@ def page_on_this_machine() -> PageAddress:
         ConfigurationError: It cannot be started; the message has the reason.
         MissingDependencyError: The extra ``serve`` is not installed.
     """
-    import ragmeter.serve  # noqa: F401, PLC0415 -- names a missing package before a process is started
+    from ragmeter.serve import Server  # noqa: F401, PLC0415 -- names a missing package before a process is started
 
     for port in PORTS:
         url = f"http://127.0.0.1:{port}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from ragmeter.adapters.opentelemetry.reporter import HeardService
+from ragmeter.adapters.opentelemetry.heard import HeardService
 from ragmeter.metrics.errors import install_command
 
 _BESIDE = """from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter

@@ -9,7 +9,7 @@ from typing import Any
 
 from markupsafe import Markup
 
-from ragmeter.adapters.opentelemetry.reporter import NO_REQUESTS, HeardService
+from ragmeter.adapters.opentelemetry.heard import NO_REQUESTS, HeardService
 from ragmeter.quality.estimates import Estimate
 from ragmeter.serve.store import (
     BadShare,

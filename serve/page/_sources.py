@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
-from ragmeter.adapters.opentelemetry.reporter import HeardService
+from ragmeter.adapters.opentelemetry.heard import HeardService
 from ragmeter.requests.references import ReferenceSource
 from ragmeter.serve.store import Reader
 from ragmeter.watch.change import Change

@@ -5,7 +5,7 @@ from dataclasses import replace
 from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
-from ragmeter.adapters.opentelemetry.reporter import HeardService
+from ragmeter.adapters.opentelemetry.heard import HeardService
 from ragmeter.quality.corpus.view import ChunkConflict, ChunkReport, SeenChunk, StaleChunk
 from ragmeter.quality.estimates import Estimate
 from ragmeter.serve.page import Pages, Sources, Standing

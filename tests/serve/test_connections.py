@@ -9,7 +9,7 @@ import httpx
 import pytest
 from served import FULL, PATIENCE_S, served, until
 
-from ragmeter.serve import server as module
+from ragmeter.serve import front as module
 from ragmeter.serve._limits import Limits
 
 BODY = FULL.read_bytes()

@@ -306,7 +306,7 @@ def test_a_sender_that_leaves_in_the_middle_harms_nobody(server):
 
 
 def test_a_slow_sender_is_given_up(monkeypatch):
-    from ragmeter.serve import server as module
+    from ragmeter.serve import front as module
     from ragmeter.serve._limits import Limits
 
     monkeypatch.setattr(module, "Limits", lambda **given: Limits(**given, body_s=0.2))
@@ -324,7 +324,7 @@ def test_requests_beyond_those_that_may_be_received_at_once_are_told_when_to_com
     monkeypatch,
 ):
     """Beyond that it would be uvicorn that refuses, which neither counts nor says when."""
-    from ragmeter.serve import server as module
+    from ragmeter.serve import front as module
     from ragmeter.serve._limits import Limits
 
     monkeypatch.setattr(module, "Limits", lambda **given: Limits(**given, connections=8))

@@ -232,7 +232,7 @@ def test_an_endpoint_that_stays_down_does_not_hang_the_end(server, backend):
 
 def test_while_the_endpoint_takes_nothing_senders_are_told_to_wait(backend, monkeypatch):
     """What has come waits, and nothing of it is dropped."""
-    from ragmeter.serve import server as module
+    from ragmeter.serve import front as module
     from ragmeter.serve._limits import Limits
 
     monkeypatch.setattr(module, "Limits", lambda **given: Limits(**given, outgoing=1, held_spans=4))

@@ -9,7 +9,7 @@ import pytest
 from deployed_traffic import requests
 from stored import store
 
-from ragmeter.adapters.opentelemetry.reporter import HeardService
+from ragmeter.adapters.opentelemetry.heard import HeardService
 from ragmeter.exporters.webhook import ChangeWebhook
 from ragmeter.metrics import ConfigurationError
 from ragmeter.serve import ServeOptions, Server

@@ -12,11 +12,12 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from heapq import nsmallest
 from itertools import combinations
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from ragmeter.quality.gaps.chunks import ChunkTerms
 
-from .figures import FiguredSentence
+if TYPE_CHECKING:
+    from .figures import FiguredSentence
 
 __all__ = ["Conflict", "find_conflicts", "overlap"]
 

@@ -11,16 +11,18 @@ from array import array
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 from zlib import crc32
 
 from ragmeter.metrics.text.analysis import analyse
 from ragmeter.metrics.text.question_words import topic_terms
 from ragmeter.metrics.text.terms import sentence_terms
 from ragmeter.metrics.text.tokens import is_han
-from ragmeter.quality.corpus.figures import FiguredSentence, figured_sentences
 
 from .sample import rank_of
+
+if TYPE_CHECKING:
+    from ragmeter.quality.corpus.figures import FiguredSentence
 
 __all__ = ["ChunkSearch", "ChunkTerms", "hash_of", "read_chunk", "topic_hashes"]
 
@@ -69,6 +71,8 @@ class ChunkTerms(NamedTuple):
 
 def read_chunk(text: str) -> ChunkTerms:
     """Return the terms of a chunk."""
+    from ragmeter.quality.corpus.figures import figured_sentences  # noqa: PLC0415 -- many patterns
+
     kept = array("I")
     left = _MOST_TERMS
     for terms in analyse(text).memoize(sentence_terms):

@@ -1,0 +1,267 @@
+"""`Front`: the server's port over HTTP, and its page, which is there before the rest of the server.
+
+Scoring, gRPC and the OpenTelemetry SDK take most of a start. Meanwhile the page shows what is stored; other
+requests wait.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import uvicorn
+from starlette.responses import JSONResponse
+from starlette.routing import Router
+
+from ragmeter._runtime.guard import ErrorLog, Guard
+
+from ._access import Access, guard_access
+from ._connections import connections
+from ._counts import Counts
+from ._limits import KEEP_ALIVE_S, RECEIVE_S, Limits
+from ._listening import address_of, bind, forget_paths, grpc_path, token_of
+from ._page_mount import pages_of
+from ._tls import certificate_of
+from .options import ServeOptions
+from .page import Pages, Sources, Standing
+from .store import Reader, Store
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp, Receive, Scope, Send
+
+    from ragmeter.adapters.opentelemetry.heard import HeardService
+    from ragmeter.watch.change import Change
+
+__all__ = ["Front"]
+
+_START_S = 30.0
+_QUIET_S = 0.05
+"""Seconds without a request after which nobody waits for the first page."""
+_MOST_S = 1.0
+"""Most seconds that the rest of the server gives way to the page."""
+
+
+class Rest(NamedTuple):
+    """The rest of the server, once it is there."""
+
+    application: ASGIApp
+    """Answers every request."""
+    changes: Callable[[], Sequence[Change]]
+    """Returns the changes of quality."""
+    standing: Callable[[], Standing]
+    """Returns the state of the detectors."""
+    health: Callable[[], Mapping[str, Any]]
+    """Returns `Server.health`."""
+    heard: Callable[[], Sequence[HeardService]]
+    """Returns the received requests of each service."""
+    report: Callable[[str, Exception], None]
+    """Counts and logs a contained error of a component."""
+
+
+class Front:
+    """Listens over HTTP, and serves the page of the store.
+
+    Args:
+        options: The server's options.
+
+    Raises:
+        ConfigurationError: The port is in use, or an option of the page, the store or the port is invalid.
+    """
+
+    def __init__(self, options: ServeOptions) -> None:
+        self.options = options
+        self.limits = Limits(
+            body_bytes=options.max_body_bytes,
+            bodies_bytes=8 * options.max_body_bytes,
+            header_s=options.header_timeout_s,
+            held_bytes=options.max_held_bytes,
+        )
+        self.counts = Counts()
+        self.state = "starting"
+        token, self._may_print_token = token_of(options)
+        view_token, self._may_print_view_token = token_of(options, looks=True)
+        self.access = Access(options.host, token, view_token)
+        self.certificate = certificate_of(options)
+        self.store: Store | None = None
+        self.reader: Reader | None = None
+        self.page: Pages | None = None
+        self.grpc_port = options.grpc_port
+        self._errors = _Errors()
+        self._rest: Rest | None = None
+        self._whole: Future[ASGIApp] = Future()
+        self._in_progress = 0
+        self._answered_at = 0.0
+        self._first: ASGIApp = self._wait
+        self._socket = bind(options)
+        self.http_port = 0 if options.uds else int(self._socket.getsockname()[1])
+        try:
+            if options.store is not None:
+                self.store = Store(options.store)
+                self.reader = self.store.reader()
+            self._http = uvicorn.Server(
+                uvicorn.Config(
+                    guard_access(self._answer, self.access, self.counts, self.limits),
+                    http=connections(self.limits, self.counts),
+                    ws="none",
+                    lifespan="off",
+                    log_config=None,
+                    access_log=False,
+                    proxy_headers=False,
+                    server_header=False,
+                    timeout_keep_alive=KEEP_ALIVE_S,
+                    timeout_graceful_shutdown=int(RECEIVE_S),
+                    backlog=self.limits.connections,
+                )
+            )
+            if options.grpc_port or options.uds is not None:
+                self.make_page(options.grpc_port)
+        except BaseException:
+            self.close()
+            raise
+        self._thread = threading.Thread(target=self._serve, name="ragmeter-http", daemon=True)
+
+    @property
+    def addresses(self) -> tuple[str, str]:
+        """The addresses for OTLP over HTTP and over gRPC."""
+        options = self.options
+        if options.uds is not None:
+            return f"unix:{options.uds}", f"unix:{grpc_path(options.uds)}"
+        return address_of(options, self.http_port), address_of(options, self.grpc_port)
+
+    @property
+    def url(self) -> str:
+        """The page's address, with the token if it may be printed: not for logs that others can read."""
+        query = f"?token={self.access.token}" if self.access.token and self._may_print_token else ""
+        return f"{self.addresses[0]}/{query}"
+
+    @property
+    def view_url(self) -> str | None:
+        """The address for viewers; None: no viewers' token, or it was printed before."""
+        token = self.access.view_token
+        return (
+            f"{self.addresses[0]}/?token={token}" if token and self._may_print_view_token else None
+        )
+
+    def make_page(self, grpc_port: int) -> None:
+        """Make the page, which names the port for gRPC; none without a store."""
+        self.grpc_port = grpc_port
+        store = self.options.store
+        if self.reader is None or self.store is None or store is None or self.page is not None:
+            return
+        http_address, grpc_address = self.addresses
+        sources = Sources(
+            reader=self.reader,
+            decide_gap=self.store.decide_gap,
+            changes=lambda: () if self._rest is None else self._rest.changes(),
+            standing=lambda: Standing() if self._rest is None else self._rest.standing(),
+            health=lambda: {"status": self.state} if self._rest is None else self._rest.health(),
+            heard=lambda: () if self._rest is None else self._rest.heard(),
+            ended=lambda: self.state not in ("starting", "ok"),
+            guard=Guard("serve.page", self._errors),
+            http_address=http_address,
+            grpc_address=grpc_address,
+        )
+        self.page = pages_of(self.options, store, sources)
+        self._first = Router(self.page.routes(), default=self._wait)
+
+    def start(self) -> None:
+        """Begin to listen, unless it does; return once it does."""
+        if self._thread.ident is not None:
+            return
+        self._thread.start()
+        deadline = time.monotonic() + _START_S
+        while not self._http.started and self._thread.is_alive():
+            if time.monotonic() > deadline:
+                break
+            time.sleep(0.01)
+
+    def give_way(self) -> None:
+        """Return when no page is being made: with imports beside it, it would take twice the time."""
+        began = self._answered_at = time.monotonic()
+        while (now := time.monotonic()) - began < _MOST_S:
+            if not self._in_progress and now - self._answered_at > _QUIET_S:
+                return
+            time.sleep(0.005)
+
+    def join(self, rest: Rest) -> None:
+        """Have the rest of the server answer from now on."""
+        self._rest = rest
+        self._errors.passed_on = rest.report
+        self._whole.set_result(rest.application)
+
+    def end_listening(self) -> None:
+        """Accept no connection any more; requests in progress are answered."""
+        self._http.should_exit = True
+
+    def wait(self, timeout_s: float) -> None:
+        """Wait until the requests in progress are answered; then end the page."""
+        if self._thread.ident is not None:
+            self._thread.join(max(0.0, timeout_s))
+        if self.page is not None:
+            self.page.close()
+
+    def close(self) -> None:
+        """End the store, and free the port."""
+        if self.store is not None:
+            self.store.close()
+        self._socket.close()
+
+    def abandon(self) -> None:
+        """End, as the rest of the server cannot be made."""
+        self.state = "ended"
+        self._whole.cancel()
+        self.end_listening()
+        self.wait(RECEIVE_S)
+        self.close()
+
+    def forget_paths(self) -> None:
+        """Delete the files of Unix sockets."""
+        forget_paths(self.options)
+
+    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if self._rest is not None:
+            await self._rest.application(scope, receive, send)
+            return
+        view = int(scope["path"] != "/live")  # which never ends
+        self._in_progress += view
+        try:
+            await self._first(scope, receive, send)
+        finally:
+            self._in_progress -= view
+            self._answered_at = time.monotonic()
+
+    async def _wait(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer when the rest of the server is there; a probe at once, that it is not."""
+        if scope["path"] == "/healthz":
+            await JSONResponse({"status": self.state}, 503)(scope, receive, send)
+        elif scope["path"] == "/readyz":
+            await JSONResponse({"ready": False, "why": self.state}, 503)(scope, receive, send)
+        else:
+            self._in_progress -= 1
+            try:
+                whole = await asyncio.shield(asyncio.wrap_future(self._whole))
+            finally:
+                self._in_progress += 1
+            await whole(scope, receive, send)
+
+    def _serve(self) -> None:
+        asyncio.run(self._listen())
+
+    async def _listen(self) -> None:
+        if self.certificate is not None:
+            self.certificate.wrap(asyncio.get_running_loop())
+        await self._http.serve([self._socket])
+
+
+class _Errors(ErrorLog):
+    """Errors of the page, which are the meter's once there is one."""
+
+    passed_on: Callable[[str, Exception], None] | None = None
+
+    def report(self, component: str, error: Exception) -> None:
+        """Count and log an error."""
+        (self.passed_on or super().report)(component, error)
