@@ -1,6 +1,7 @@
 """The page's words in three languages."""
 
 import json
+import re
 import string
 from pathlib import Path
 
@@ -34,6 +35,18 @@ def test_every_score_of_ours_has_its_question(code):
     ours = {name for key in registry._HOMES for name in registry._builtin(key).score_names}
 
     assert READ[code]["scores"].keys() == ours | {VERDICT_BAD, VERDICT_NOT_GOOD}
+
+
+@pytest.mark.parametrize("code", LANGUAGES)
+def test_the_rates_beside_a_verdict_are_those_of_the_documentation(code):
+    guide = (Path(__file__).parents[3] / "docs" / "verdict.md").read_text("utf-8")
+    (row,) = re.findall(r"^\| RAGTruth QA.*$", guide, re.MULTILINE)
+    _, _, bad, good, *_ = (cell.strip() for cell in row.strip("|").split("|"))
+
+    assert (bad in READ[code]["words"]["rate_bad"], good in READ[code]["words"]["rate_good"]) == (
+        True,
+        True,
+    )
 
 
 def test_every_word_is_used():
