@@ -60,7 +60,9 @@ def contexts_in_prompts(
     if filled is not None and stands_in(filled, authors[-1:]):
         place: Passages | None = divided(filled)
     else:
-        place = place_in(asked, question, len(known) or None) or _given_before(sent[:turn])
+        place = place_in(asked, question, len(known) or None) or _given_before(
+            sent[:turn], question or ""
+        )
     if place is not None and place.documents:
         if not (known and place.is_divided):
             return place
@@ -81,8 +83,10 @@ def contexts_in_prompts(
 _ASKS = re.compile(rf"[?？]|(?:{QUESTION_LABEL})[ \t]*[:：]", re.IGNORECASE)
 
 
-def _given_before(earlier: Sequence[Message]) -> Passages | None:
-    """Return the passages of the turn before if it gave documents and asked nothing."""
+def _given_before(earlier: Sequence[Message], question: str) -> Passages | None:
+    """Return the passages of the turn before if it gave documents and asked nothing, and this one asks."""
+    if not question.rstrip().endswith(("?", "？")):
+        return None
     text = next((text for role, text in reversed(earlier) if role == "user"), "")
     place = place_in([Message("user", text)])
     for item in () if place is None else place.documents:

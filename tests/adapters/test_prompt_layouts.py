@@ -226,14 +226,15 @@ def test_numbers_in_brackets_are_passages_where_the_question_is_apart(system, us
 
 
 @pytest.mark.parametrize(
-    ("before", "texts"),
+    ("before", "now", "texts"),
     [
-        (f"Here are the documents:\n\n[1] {ONE}\n\n[2] {TWO}", [ONE, TWO]),
-        (f"Documents:\n\n[1] {ONE}\n\n[2] {TWO}\n\nQuestion: Is it quick?", []),
+        (f"Here are the documents:\n\n[1] {ONE}\n\n[2] {TWO}", QUESTION, [ONE, TWO]),
+        (f"Here are the documents:\n\n[1] {ONE}\n\n[2] {TWO}", "Translate them, please.", []),
+        (f"Documents:\n\n[1] {ONE}\n\n[2] {TWO}\n\nQuestion: Is it quick?", QUESTION, []),
     ],
 )
-def test_the_turn_before_may_give_documents_and_ask_nothing(before, texts):
-    messages = (Message("user", before), Message("assistant", "Yes?"), Message("user", QUESTION))
+def test_the_turn_before_may_give_documents_and_ask_nothing(before, now, texts):
+    messages = (Message("user", before), Message("assistant", "Yes?"), Message("user", now))
     step = Step(id="1", started_ns=1, ended_ns=2, messages=messages, said=ANSWER)
 
     shown = contexts_in_prompts([step], ANSWER, asked_in([step]))
