@@ -24,6 +24,8 @@ from .threads import Bell, is_ending, start_elsewhere, taking
 
 T = TypeVar("T")
 
+IDLE_S = 60.0
+"""Seconds without work after which a worker ends; the next item starts another."""
 LOOK_S = 1.0
 """Seconds between two checks of a thread that waits for an idle queue."""
 
@@ -160,13 +162,15 @@ class WorkerQueue(Generic[T]):
 
     def errand(self, task: Callable[[], None]) -> Errand | None:
         """Queue `task` behind the items put so far; None: there is no worker."""
-        if not self._manned.locked():
-            self._engage()
-        if self._closed or not self._manned.locked():
+        if self._closed:
             return None
         errand = Errand(task, self._number_put())
-        self._errands.append(errand)
+        self._errands.append(errand)  # before looking for a worker: one that leaves looks once more
         self._bell.ring()
+        if not self._manned.locked():
+            self._engage()
+            if not self._manned.locked() and _removed(self._errands, errand):
+                return None
         return errand
 
     def postpone(self, errand: Errand) -> bool:
@@ -302,7 +306,7 @@ class WorkerQueue(Generic[T]):
             # Also if an exception ended this thread (SystemExit in a metric): waiting items must not depend
             # on the next `put`, which may still have seen this thread as alive.
             manned.release()
-            if self._items and not self._closed:
+            if (self._items or self._errands) and not self._closed:
                 self.start()
 
     def _work_off(self) -> None:
@@ -324,8 +328,8 @@ class WorkerQueue(Generic[T]):
         busy = self._busy
         with busy:
             wait_s = self._idle()
-        if wait:
-            self._await(wait_s)
+        if wait and not self._await(wait_s) and not self._items and not self._errands:
+            return False  # a worker without work keeps no meter alive that the application has left
         batch = self._take()
         if batch is None:
             return False
@@ -360,11 +364,13 @@ class WorkerQueue(Generic[T]):
     def _is_due(self, errand: Errand) -> bool:
         return errand.until <= self._gone or not self._items
 
-    def _await(self, wait_s: float | None) -> None:
-        self._waiting = True  # before the check: a thread that puts an item now rings
+    def _await(self, wait_s: float | None) -> bool:
+        """Wait for work; return whether there may be some, now or at a known time."""
+        rung = self._waiting = True  # before the check: a thread that puts an item now rings
         if not (self._items or self._errands or self._closed):
-            self._bell.wait(wait_s)
+            rung = self._bell.wait(IDLE_S if wait_s is None else wait_s)
         self._waiting = False
+        return rung or wait_s is not None
 
     def _take(self) -> list[T] | None:
         taken: deque[tuple[T, int]] = deque()
@@ -373,6 +379,15 @@ class WorkerQueue(Generic[T]):
             pass
         self._working = len(taken)
         return None if self._closed and not taken else [item for item, _ in taken]
+
+
+def _removed(errands: deque[Errand], errand: Errand) -> bool:
+    """Take an errand back; return False if a worker was faster."""
+    try:
+        errands.remove(errand)
+    except ValueError:
+        return False
+    return True
 
 
 def _move_first(source: deque[Any], to: deque[Any]) -> bool:

@@ -5,12 +5,14 @@ import os
 import textwrap
 import threading
 import time
+import weakref
 
 import pytest
 from fakes_core import context_tally
 from python_process import run_python
 
 from ragmeter import RagMeter
+from ragmeter._runtime import queue
 from ragmeter.exporters.memory import InMemoryExporter
 from ragmeter.metrics import RagSample
 from ragmeter.metrics._process import fork
@@ -164,14 +166,15 @@ def test_meters_do_not_know_of_each_other():
     two.shutdown(60)
 
 
-def test_a_meter_that_nobody_holds_goes_away():
-    import gc
-    import weakref
-
+@pytest.mark.parametrize("shut_down", [True, False])
+def test_a_meter_that_nobody_holds_goes_away(shut_down, monkeypatch):
+    """Also where it was never shut down: a script that runs again at every click builds another each time."""
+    monkeypatch.setattr(queue, "IDLE_S", 60.0 if shut_down else 0.0)
     meter = RagMeter(metrics=[context_tally], exporters=[InMemoryExporter()])
     meter.submit(SAMPLE)
-    meter.flush(60)
-    meter.shutdown(60)
+    assert meter.flush(60)
+    if shut_down:
+        meter.shutdown(60)
     gone = weakref.ref(meter)
     del meter
     deadline = time.monotonic() + 60

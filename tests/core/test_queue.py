@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ragmeter._runtime import queue as queue_module
 from ragmeter._runtime.guard import ErrorLog, Guard
 from ragmeter._runtime.queue import WorkerQueue
 
@@ -162,6 +163,29 @@ def test_a_put_from_within_whatever_the_lane_is_at_does_not_deadlock():
 
     assert finalized[0] == 300
     assert sorted(worked) == ["finalized"] * 300 + ["put"] * 300
+    queue.close(1)
+
+
+def test_a_worker_without_work_ends_and_what_comes_later_is_done_all_the_same(monkeypatch):
+    """Where it ends after each item, so that items and errands also come while it ends."""
+    monkeypatch.setattr(queue_module, "IDLE_S", 0.0)
+    worked, errands = [], []
+    queue = _queue(worked.extend, max_items=1_000)
+    for number in range(500):
+        queue.put(number)
+        if number % 5 == 0:
+            assert queue.errand(lambda number=number: errands.append(number)) is not None
+        if number % 50 == 0:
+            assert queue.flush(30)
+    assert queue.flush(30)
+    while queue.is_alive:
+        threading.Event().wait(0.001)
+
+    assert worked == list(range(500))
+    assert errands == list(range(0, 500, 5))
+    queue.put("last")
+    assert queue.flush(30)
+    assert worked[-1] == "last"
     queue.close(1)
 
 
