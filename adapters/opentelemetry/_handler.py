@@ -6,6 +6,7 @@ requests in them and offers them to the meter.
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections import deque
@@ -22,7 +23,7 @@ from ragmeter.adapters.reading.results import RetrievalTool, as_tools
 from ragmeter.metrics._process import fork
 from ragmeter.requests.scope import RequestScope, current_scope, is_suppressed, leave_host
 
-from ._sdk import join, join_logs, note_of, record_of
+from ._sdk import join, join_logs, note_of, processors_of, record_of
 from .assembly import AssembledTrace, AssemblyStats, TraceAssembler
 from .build import reference_in
 from .conventions import holds_content
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
 else:
     SpanProcessor = object  # for type checkers; at run time the SDK is the application's
 
+logger = logging.getLogger("ragmeter")
 _PACE_S = 0.25
 """Seconds between two readings of the stored spans."""
 _EXIT_S = 10.0
@@ -140,7 +142,8 @@ class RagMeterSpanProcessor(SpanProcessor):
     ) -> Self:
         """Add it to a provider as the first processor, beside the others.
 
-        First, so that at shutdown scores still leave through the processor that exports.
+        First, so that at shutdown scores still leave through the processor that exports. It takes the place of
+        the same meter's former one there, so that a notebook's cell may run again.
 
         Args:
             provider: An SDK's, perhaps wrapped or of a subclass; None: the global one.
@@ -150,8 +153,18 @@ class RagMeterSpanProcessor(SpanProcessor):
         Raises:
             ConfigurationError: There is no provider yet, or it accepts no processors.
         """
-        join(self, trace.get_tracer_provider() if provider is None else provider)
-        join_logs(self._log_processor, _logs.get_logger_provider() if logs is None else logs)
+        provider = trace.get_tracer_provider() if provider is None else provider
+        found = [e for e in processors_of(provider) if isinstance(e, RagMeterSpanProcessor)]
+        former = [each for each in found if each._meter is self._meter]  # noqa: SLF001
+        if any(each not in former and not each._stopped for each in found):  # noqa: SLF001
+            logger.warning(
+                "ragmeter: another meter's processor is attached to this provider: both score each request. "
+                "In a script that runs again at every click (Streamlit) or cell (notebook), make the processor "
+                "once, as with @streamlit.cache_resource, or call shutdown() of the former one"
+            )
+        join(self, provider, former)
+        logs = _logs.get_logger_provider() if logs is None else logs
+        join_logs(self._log_processor, logs, [each._log_processor for each in former])  # noqa: SLF001
         return self
 
     @property

@@ -6,7 +6,7 @@ The SDK is not imported: it belongs to the application.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import nullcontext
 from inspect import signature
 from typing import Any
@@ -68,15 +68,16 @@ def note_of(emitted: Any) -> LogNote | None:
     return note if holds_messages(note) else None
 
 
-def join(processor: Any, provider: Any) -> None:
-    """Put `processor` before the others of `provider`, and remove none of them.
+def join(processor: Any, provider: Any, former: Collection[Any] = ()) -> None:
+    """Put `processor` before the others of `provider`, in place of those in `former`.
 
     Raises:
         ConfigurationError: `provider` accepts no processors.
     """
     # In the SDK's own attribute. A provider's own `add_span_processor` may do more: Phoenix's
     # removes and shuts down the processor that exports.
-    if _put_first(processor, attribute_of(provider, "_active_span_processor"), "_span_processors"):
+    line = attribute_of(provider, "_active_span_processor")
+    if _put_first(processor, line, "_span_processors", former):
         return
     add = attribute_of(provider, "add_span_processor")
     if callable(add):
@@ -91,20 +92,27 @@ def join(processor: Any, provider: Any) -> None:
         )
 
 
-def join_logs(processor: Any, provider: Any) -> None:
-    """Put `processor` before the others of a provider of loggers, if it is an SDK's."""
+def processors_of(provider: Any) -> Iterable[Any]:
+    """Return the processors of an SDK's provider; none of one that hides them."""
+    found = attribute_of(attribute_of(provider, "_active_span_processor"), "_span_processors")
+    return found if isinstance(found, (tuple, list)) else ()
+
+
+def join_logs(processor: Any, provider: Any, former: Collection[Any] = ()) -> None:
+    """Put `processor` before the others of a provider of loggers, if it is an SDK's, in place of `former`."""
     line = attribute_of(provider, "_multi_log_record_processor")
-    _put_first(processor, line, "_log_record_processors")
+    _put_first(processor, line, "_log_record_processors", former)
 
 
-def _put_first(processor: Any, line: Any, name: str) -> bool:
+def _put_first(processor: Any, line: Any, name: str, former: Collection[Any]) -> bool:
     """Put `processor` first in an SDK's private sequence of processors; return whether there is one."""
     if not isinstance(attribute_of(line, name), (tuple, list)):
         return False
     with attribute_of(line, "_lock") or nullcontext():
         others = attribute_of(line, name)
-        kept = [processor, *[each for each in others if each is not processor]]
-        setattr(line, name, type(others)(kept))
+        left = [processor, *former]
+        kept = [each for each in others if not any(each is one for one in left)]
+        setattr(line, name, type(others)([processor, *kept]))
     return True
 
 

@@ -422,6 +422,21 @@ def test_what_was_attached_last_still_sends_its_scores_at_shutdown():
     assert [s.name for s in traced.spans.get_finished_spans()][-1].startswith("evaluation")
 
 
+def test_a_second_meter_on_a_provider_is_named_with_what_to_do(traced, caplog):
+    """A script that runs again (Streamlit, a notebook's cell) attaches another, and requests would count twice."""
+    with caplog.at_level(logging.WARNING, "ragmeter"):
+        RagMeterSpanProcessor(traced.meter).attach(traced.provider)
+        assert not caplog.records
+        RagMeterSpanProcessor(RagMeter(exporters=[InMemoryExporter()])).attach(traced.provider)
+
+    [warning] = caplog.records
+    assert "both score each request" in warning.getMessage()
+    assert "cache_resource" in warning.getMessage()
+    traced.ask()
+    traced.provider.force_flush()
+    assert [one.sample.question for one in traced.results()] == ["Why?"]
+
+
 @pytest.mark.parametrize(
     "provider", [None, trace.ProxyTracerProvider(), trace.NoOpTracerProvider()]
 )
