@@ -254,9 +254,11 @@ def question_in_prompt(messages: Sequence[Message]) -> str | None:
             filter(None, (_labelled_question(text) for _, text in reversed(messages))), None
         )
     text = asked[-1]
-    for name, value in _fields_of(text).items():
-        if isinstance(value, str) and _is_asking(name):
-            return _short(value)
+    fields = _fields_of(text)
+    for form in (fields, *(value for value in fields.values() if isinstance(value, dict))):
+        for name, value in form.items():
+            if isinstance(value, str) and _is_asking(name):
+                return _short(value)
     end = max(len(text) - _MOST_ASKED, 0)
     found = max(_ASKED.finditer(text[end:]), key=re.Match.start, default=None)
     last = _last_question(text)
