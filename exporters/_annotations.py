@@ -169,13 +169,14 @@ def chunk_verdicts(
         if not (wanted and score.items and score.value is not None):
             continue
         items: dict[int, ScoreItem] = {}
-        same: tuple[Any, ...] = ()
+        signature: list[object] = []
         for item in score.items:
             if item.verdict is None and item.value is None:
                 continue
             if (chunk := _CHUNK.fullmatch(item.id)) is not None:
                 items[int(chunk[1]) - 1] = item
-                same = (*same, chunk[1], item.verdict, item.value)
+                signature += (chunk[1], item.verdict, item.value)
+        same = tuple(signature)
         if items and len(items) <= room and same not in found:
             room -= len(items)
             found[same] = score, items
