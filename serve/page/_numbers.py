@@ -41,6 +41,12 @@ def percent(share: float) -> str:
     return f"{share * 100:.0f}" + ("\N{NO-BREAK SPACE}%" if _LANGUAGE.get() == "ru" else "%")
 
 
+def interval(lower: float, upper: float, *, sign: bool = False) -> str:
+    """Return both ends of an interval in brackets."""
+    between = "; " if _LANGUAGE.get() == "ru" else ", "
+    return f"[{number(lower, sign=sign)}{between}{number(upper, sign=sign)}]"
+
+
 def money(value: float) -> str:
     """Return an amount of money with at least two significant digits."""
     digits = 2

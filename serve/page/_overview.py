@@ -23,7 +23,7 @@ from ragmeter.serve.store import TrendPoint as StoredPoint
 
 from ._asked import UNNAMED, PageQuery
 from ._drawings import TrendPoint, trend
-from ._numbers import clock, number, percent
+from ._numbers import clock, interval, number, percent
 from ._strips import axis, bar, pair, strip
 from ._words import Words
 
@@ -107,8 +107,7 @@ def sentence(lead: DeploymentView | None, words: Words) -> dict[str, Any] | None
         "n_before": said.n_before,
         "n_after": said.n_after,
         "support": (number(said.before), number(said.after)),
-        "support_interval": f"{number(change, sign=True)} "
-        f"[{number(said.lower, sign=True)}, {number(said.upper, sign=True)}]",
+        "support_interval": f"{number(change, sign=True)} {interval(said.lower, said.upper, sign=True)}",
         "support_drawing": pair(
             said.before, said.after, said.before + said.lower, said.before + said.upper, is_bad=True
         ),

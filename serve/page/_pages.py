@@ -33,7 +33,7 @@ from ._asked import RANGES, SETTINGS, UNNAMED, PageQuery, UnreadableAddressError
 from ._export import lines
 from ._labels import MOST_FORM_BYTES, Form, NotSavedError, form_of, read_fields
 from ._live import Live
-from ._numbers import clock, count, number, percent, read_in, timestamp, zone_name
+from ._numbers import clock, count, interval, number, percent, read_in, timestamp, zone_name
 from ._rendering import PAGE_HEADERS, respond, static_file
 from ._snapshots import Snapshots
 from ._sources import Sources
@@ -441,6 +441,7 @@ class Pages:
             "unnamed": UNNAMED,
             "zone": zone_name(now_ms),
             "number": number,
+            "interval": interval,
             "whole": count,
             "percent": percent,
             "spoken": _spoken,

@@ -10,14 +10,19 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
+from ragmeter.metrics.text.stems import stem
+
 from ._database import Database
 
 MOST_CHARACTERS = 500
 _MOST_WORDS = 12
 _TYPED = re.compile(r'"([^"]+)"|(\S+)')
+_YO = re.compile("[еёЕЁ]")
 _WILD, _ESCAPED = re.compile(r"([%_\\])"), r"\\\1"
 _WORD = re.compile(r"[^\W_]+")
 _HAN = re.compile(r"[\u3400-\u9fff\uf900-\ufaff\u3041-\u30ff]+")
+_LEAST_STEM = 4
+"""Characters of a stem from which on a search for it finds more than it should only rarely."""
 _MANY = 20_000
 """Chunks with a word from which on the requests are scanned instead, the newest first."""
 _HOLDS = (
@@ -41,7 +46,7 @@ def holding(database: Database, typed: str) -> Iterator[str]:
         database: A connection that reads; gets a temporary table of the texts with each word.
         typed: The query: words, or phrases between quotation marks.
     """
-    words = [quoted or word for quoted, word in _TYPED.findall(typed[:MOST_CHARACTERS])]
+    words = [quoted or _inflected(word) for quoted, word in _TYPED.findall(typed[:MOST_CHARACTERS])]
     for place, word in enumerate(dict.fromkeys(words[:_MOST_WORDS])):
         texts, given = database.texts_with(word)
         database.execute(f"CREATE TEMP TABLE held{place} (id BIGINT PRIMARY KEY)")
@@ -53,6 +58,14 @@ def holding(database: Database, typed: str) -> Iterator[str]:
             f"SELECT count(*) FROM (SELECT 1 FROM chunk WHERE text IN ({held}) LIMIT {_MANY}) AS found"
         ).fetchone()
         yield (_HOLDS if chunks < _MANY else _EACH_HOLDS).format(held=held)
+
+
+def _inflected(word: str) -> str:
+    """Return the beginning that a word has in all its inflections, or the word if it is short or no word."""
+    lower = word.lower()
+    begins = stem(lower)
+    is_beginning = lower.replace("ё", "е").startswith(begins)
+    return begins if word.isalpha() and is_beginning and len(begins) >= _LEAST_STEM else word
 
 
 def index_words(text: str | None) -> str:
@@ -81,15 +94,22 @@ def index_query(word: str) -> tuple[str, bool]:
     tokens = list(_tokens(word.lower()))
     if len(tokens) > 1 and len(tokens[-1]) == 1 and _HAN.fullmatch(tokens[-1]):
         tokens.pop()  # the previous pair contains it
-    return " AND ".join(f'"{token}" *' for token in dict.fromkeys(tokens)), len(tokens) > 1
+    return " AND ".join(map(_any_form, dict.fromkeys(tokens))), len(tokens) > 1
+
+
+def _any_form(token: str) -> str:
+    """Return the FTS5 query for a token, with ё in place of one of its е, too."""
+    places = [place for place, character in enumerate(token) if character == "е"]
+    forms = [token, *(f"{token[:place]}ё{token[place + 1 :]}" for place in places)]
+    return "(" + " OR ".join(f'"{form}" *' for form in forms) + ")"
 
 
 def patterns(word: str) -> Sequence[str]:
-    """Return LIKE patterns, with a backslash as escape, for a word in any letter case.
+    """Return LIKE patterns, with a backslash as escape, for a word in any letter case, with е or ё.
 
     Databases fold the case of ASCII only.
     """
     forms = dict.fromkeys(
         (word,) if word.isascii() else (word, word.lower(), word.upper(), word.capitalize())
     )
-    return [f"%{_WILD.sub(_ESCAPED, form)}%" for form in forms]
+    return [f"%{_YO.sub('_', _WILD.sub(_ESCAPED, form))}%" for form in forms]

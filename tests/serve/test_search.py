@@ -13,7 +13,7 @@ NOW_S = 1_760_000_400.0
 ASKED = (
     # question, answer, chunk, verdict, codes, service, tenant, support
     ("Can I return boots?", "Yes, within a month.", "Boots are returned by courier E-1042.", "good", (), "shop", "acme", 0.9),
-    ("Когда действует Гарантия?", "Два года.", "ГАРАНТИЯ на батарею два года.", "bad", ("unsupported_answer",), "shop", "acme", 0.1),
+    ("Когда действует Гарантия?", "Ещё два года.", "ГАРАНТИЯ на батарею два года.", "bad", ("unsupported_answer",), "shop", "acme", 0.1),
     ("可以退货吗？", "三十天内可以退货。", "商品可在三十天内退货。", "suspect", ("partly_unsupported", "off_topic_context"), "shop", "umbrella", 0.4),
     ("Can I return boots?", "Never.", "100% wool_socks", "bad", ("unsupported_answer",), "shop", "umbrella", 0.2),
     ("Who is on leave?", "Anna.", "Anna has holidays.", "good", (), "desk", "acme", 1.0),
@@ -84,6 +84,13 @@ def found(kept, **filters):
         ("wool_socks", "3"),
         ("woolxsocks", ""),
         ("anna never", ""),
+        ("returning boot", "03"),
+        ("гарантии", "1"),
+        ("батарей гарантию", "1"),
+        ('"гарантии"', ""),
+        ("недели", ""),
+        ("еще", "1"),
+        ("ЕЩЁ", "1"),
         ("", "01234"),
     ],
 )
