@@ -29,6 +29,8 @@ _HAN_FRAMING = read_pattern("framing.han_framing")
 _DIGIT = re.compile(r"\d")
 _LABELS = read_pattern("framing.labels")
 """Numbers that only enumerate: of a list item, a step, a passage; and round the clock."""
+_SHORT_NUMBER = re.compile(r"\d(?<!\d\d)\d{0,2}(?!\d)")
+"""A number that may be one; begins with a digit, so that the search jumps to them."""
 _LISTED = re.compile(r"(?<![^\s:;,.：；，。])[(（]?(\d{1,2})[.)、）．](?![\d)])")
 """Numbers of list items within a line."""
 
@@ -51,7 +53,7 @@ def _words() -> _FramingWords:
 
 def _without_labels(sentence: str) -> str:
     """Return a sentence without numbers that only enumerate."""
-    return _LABELS.sub(" ", sentence) if _DIGIT.search(sentence) else sentence
+    return _LABELS.sub(" ", sentence) if _SHORT_NUMBER.search(sentence) else sentence
 
 
 def claim_texts(known: Analysis) -> list[str]:

@@ -91,6 +91,7 @@ def test_what_only_counts_converts_rounds_or_adds_up_is_no_conflict(answer):
         ("The price fell from £1,000 to £800.", "The price fell by £200.", 0.0),
         ("He scored twenty-three goals.", "He scored 23 goals.", 0.0),
         ("He scored twenty-three goals.", "He scored 32 goals.", 1.0),
+        ("1843年开放。", "资料1843年开放。", 0.0),
         ("Louis XIV reigned 72 years.", "Louis the 14th reigned for 72 years.", 0.0),
         ("The school is of the 18th century.", "The school is of the 1700s.", 0.0),
         ("Two-thirds of voters agreed.", "2/3 of voters agreed.", 0.0),
