@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
 from ragmeter.metrics._display.wording import first_words, number_of, quote_text
+from ragmeter.metrics._process.lazy_attribute import lazy_attribute
 from ragmeter.metrics.sample import RagSample
 from ragmeter.metrics.score import ScoreItem
 from ragmeter.metrics.text.analysis import Analysis, analyse, analyse_all, latest
@@ -91,12 +91,12 @@ class Claims:
             )
         ]
 
-    @cached_property
+    @lazy_attribute
     def comparable(self) -> bool:
         """Whether the answer is in a script that a chunk is written in."""
         return share_a_script(self.answer, self.contexts)
 
-    @cached_property
+    @lazy_attribute
     def weakest_said(self) -> tuple[str, str]:
         """Describe the weakest sentence, with and without its unsupported words; empty if there is none."""
         at = self.weakest
@@ -109,7 +109,7 @@ class Claims:
             f"; weakest: sentence-{at + 1} ({number_of(self.unsupported[at], 'unsupported word')})",
         )
 
-    @cached_property
+    @lazy_attribute
     def weakest(self) -> int | None:
         """Index of the sentence with most unsupported content; None: no such sentence."""
         weights = list(self.unsupported)

@@ -4,10 +4,9 @@ The free score for retrieval without a reference: it requires one chunk on topic
 `lexical_query_coverage` combines the words of all chunks and counts "how long" as a topic.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count, pairwise
-from operator import or_
 
 from ragmeter.metrics._display.wording import first_words, number_of
 from ragmeter.metrics.errors import TooLongError
@@ -40,6 +39,9 @@ _FEW_TERMS = 40
 """Most topic words for which it costs less to stem only the words of a chunk that begin like one of them."""
 _MOST_WORK = 2_000_000
 """Most topic words of a Chinese question times sentences of a chunk: half a second."""
+
+
+_NONE = frozenset[str]()
 
 
 @dataclass(frozen=True)
@@ -169,7 +171,7 @@ class _TopicSearch:
         if not whole:
             return 0.0, ""
         if self._han is not None and context.has_han:
-            covered, start, end = self._han.best_passage(context)
+            covered, start, end = self._han.best_passage(context, self.vocabularies[place])
         else:
             covered, start, end = _best_passage(
                 _terms_by_sentence(context, words, self.vocabularies[place].words)
@@ -212,58 +214,60 @@ class _HanTopic:
     """Topic words to search in the sentences of chunks with Han characters."""
 
     def __init__(self, terms: SearchTerms) -> None:
-        self._size = len(terms.terms)
         self._others = terms.others - terms.single
         self._bits = {term: 1 << place for place, term in enumerate((*terms.pairs, *terms.single))}
-        self._first: dict[str, int] = {}
-        self._second: dict[str, int] = {}
+        self._size = len(self._bits)
+        self._parts: dict[str, int] = {}
         for term, bit in self._bits.items():
-            self._first[term[0]] = self._first.get(term[0], 0) | bit
-            self._second[term[-1]] = self._second.get(term[-1], 0) | bit
-        self._characters = frozenset("".join(self._bits))
+            self._parts[term[0]] = self._parts.get(term[0], 0) | bit
+            self._parts[term[-1]] = self._parts.get(term[-1], 0) | bit << self._size
 
-    def best_passage(self, context: Analysis) -> tuple[float, int, int]:
-        """Do the same as `_best_passage`, counting bigrams that are half there."""
-        if self._size * len(context.sentences) > _MOST_WORK:
+    def best_passage(self, context: Analysis, there: Vocabulary) -> tuple[float, int, int]:
+        """Do the same as `_best_passage`, counting bigrams that are half there.
+
+        Args:
+            context: The chunk.
+            there: The words that it has.
+        """
+        if (self._size + len(self._others)) * len(context.sentences) > _MOST_WORK:
             raise TooLongError(f"more than {_MOST_WORK} pairs of a word and a sentence to compare")
-        lines = context.memoize(sentence_lines)
-        masks = [*map(self.masks, lines), (0, 0, 0)]
-        others = [frozenset[str]()] * len(masks)
+        parts = self.parts_of(present(self._bits, there))
+        held = [self.held(line, parts) for line in context.memoize(sentence_lines)]
+        held.append((0, 0))
+        others = [_NONE] * len(held)
         if self._others:
-            others = [*map(self._others.__and__, context.memoize(sentence_others)), frozenset()]
+            others = [*map(self._others.__and__, context.memoize(sentence_others)), _NONE]
         best, start, end = 0.0, 0, 0
-        for at, (own, following) in enumerate(pairwise(masks)):
-            if own == following == masks[-1] and not (others[at] or others[at + 1]):
+        for at, ((own, part), (following, other_part)) in enumerate(pairwise(held)):
+            if not (part or other_part or others[at] or others[at + 1]):
                 continue
-            both = credit_of(map(or_, own, following), others[at] | others[at + 1])
+            both = self.credit(own | following, part | other_part) + len(
+                others[at] | others[at + 1]
+            )
             if both > best:
                 best, start = both, at
-                end = at + 1 if credit_of(own, others[at]) == both else at + 2
+                end = at + 1 if self.credit(own, part) + len(others[at]) == both else at + 2
         return best, start, end
 
-    def masks(self, line: str) -> tuple[int, int, int]:
-        """Return bit masks for a line: its whole words, and words by their first and second character."""
-        first = second = whole = 0
-        for character in self._characters:
+    def parts_of(self, terms: Iterable[str]) -> list[tuple[str, int]]:
+        """Return the characters of words, each with the bits of those that it begins and, shifted, ends."""
+        return [(one, self._parts[one]) for one in frozenset("".join(terms))]
+
+    def held(self, line: str, parts: Iterable[tuple[str, int]]) -> tuple[int, int]:
+        """Return the bits of the words in a line, and of the parts of words there."""
+        found = whole = 0
+        for character, bits in parts:
             if character in line:
-                first |= self._first.get(character, 0)
-                second |= self._second.get(character, 0)
-        if first & second:
+                found |= bits
+        if halves := found & found >> self._size:
             for term, bit in self._bits.items():
-                if first & second & bit and term in line:
+                if halves & bit and term in line:
                     whole |= bit
-        return whole, first, second
+        return whole, found
 
-
-def credit_of(masks: Iterable[int], others: Collection[str]) -> float:
-    """Return the number of words in two neighbours, a half for each with only its two characters."""
-    whole, first, second = masks
-    halves = first & second
-    return (
-        len(others) + whole.bit_count() + (halves & ~whole).bit_count() / 2
-        if halves
-        else len(others)
-    )
+    def credit(self, whole: int, parts: int) -> float:
+        """Return the number of words, a half for each with only its two characters."""
+        return whole.bit_count() + (parts & parts >> self._size & ~whole).bit_count() / 2
 
 
 def _explanation(

@@ -15,7 +15,7 @@ from ragmeter.metrics.sample import RagSample
 from ragmeter.metrics.score import Score
 from ragmeter.metrics.text.analysis import Analysis
 from ragmeter.metrics.text.function_words import has_cyrillic
-from ragmeter.metrics.text.stems import CONTENT
+from ragmeter.metrics.text.stems import CONTENT, MARK
 from ragmeter.metrics.text.terms import in_order, word_lines
 from ragmeter.metrics.text.tokens import has_han, line_tokens, normalise, runs_of_line
 
@@ -31,7 +31,7 @@ _SHARE_OF_RUN = 1 / 3
 """For a short answer, the share of its words beyond which a longer run does not count."""
 _MOST_FACTS = 2
 _LOOKED_UP = 256
-"""Most runs of characters to search individually in a chunk: cheaper than computing all runs of the chunk."""
+"""Most runs of characters to search individually: cheaper than computing all runs of the chunks."""
 _DECORATION = re.compile(r"(?:[^\w\s.,;:!?…-]|(?<!\S)[-]+(?!\S))+")
 """Characters to ignore: quotes, emoji, marks of lists and tables."""
 _GRAM = 5
@@ -125,14 +125,9 @@ def _neighbours(claims: Claims) -> float:
             (_HAN_GRAM, _han_form, word_lines) if has_han(whole) else (_GRAM, _plain_form, _known)
         )
         said = frozenset().union(*[_grams(form(text), length) for text in texts])
-        there: set[str] = set()
-        for context in claims.contexts:
-            known = context.memoize(known_form)
-            if len(said) > _LOOKED_UP:
-                there |= said & _grams(known, length)
-            else:
-                there |= {gram for gram in said - there if gram in known}
-        return len(there) / len(said) if said else 1.0
+        known = MARK.join([context.memoize(known_form) for context in claims.contexts])
+        there = _grams(known, length) if len(said) > _LOOKED_UP else known
+        return sum([gram in there for gram in said]) / len(said) if said else 1.0
     stems: list[str | None] = []
     start = 0
     for end, sentence, text, terms in zip(

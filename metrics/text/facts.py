@@ -38,7 +38,7 @@ _SPACED = re.compile(r"\d{1,3}(?:[ \u00a0\u2009\u202f]\d{3})+(?!\d)")
 _HEDGE = read_pattern("facts.hedge")
 _WORDS = read_entries("spelled_numbers")
 _ADDED = read_pattern("facts.added")
-_INSIDE_NUMBER = re.compile(r"([0-9])[.,'’\s](?=[0-9])")
+_SEPARATORS = ".,'’" + "".join(filter(str.isspace, map(chr, range(0x3001))))
 _WRITTEN = {str(value): f"{value}{written}" for value, written in enumerate(HAN_DIGITS)}
 _WRITTEN["1"] += "十"
 _HAN_RUN = re.compile(f"[{''.join(HAN_DIGITS)}十百千万萬亿億点0-9.,]+")
@@ -240,8 +240,11 @@ class _Sources:
 
     @lazy_attribute
     def _bare(self) -> str:
-        """The same without separators between digits."""
-        return _INSIDE_NUMBER.sub(r"\1", self.low)
+        """The same without any separator of digits."""
+        bare = self.low
+        for separator in _SEPARATORS:
+            bare = bare.replace(separator, "")
+        return bare
 
     @lazy_attribute
     def _numerals(self) -> frozenset[frozenset[str]]:
@@ -434,7 +437,7 @@ def _absent_numbers(at: int, text: str, given: _Sources) -> list[Fact]:
         pairs = list(map(_value_and_unit, one.keys))
         units = frozenset(unit for _, unit in pairs) - _LOOSE
         values = [value for value, _ in pairs]
-        if written.isdecimal():
+        if written.isdecimal() and written not in values:
             values.append(written)  # in "in 2019 to 3 billion" the power of ten applies to both
         share = _FRACTION.search(said, max(0, one.start - 2), one.end + 3)
         if share is not None and int(share[1]) < int(share[2]):

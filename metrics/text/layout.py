@@ -70,7 +70,7 @@ def units(text: str) -> list[str]:
     letter or digit.
     """
     if not has_layout(text):
-        quoted = _QUOTED.match(text)
+        quoted = _QUOTED.match(text) if ">" in text else None
         text = text[quoted.end() :] if quoted else text
         found = [text if _is_spaced_evenly(text) else " ".join(text.split())]
     else:
@@ -78,7 +78,7 @@ def units(text: str) -> list[str]:
         found = list(_units(text))
     if "*" in text or "_" in text or "~~" in text or "==" in text:
         found = list(map(_without_emphasis, found))
-    return [unit for unit in found if _LETTER_OR_DIGIT.search(unit)]
+    return [unit for unit in found if unit[:1].isalnum() or _LETTER_OR_DIGIT.search(unit)]
 
 
 def _without_emphasis(unit: str) -> str:

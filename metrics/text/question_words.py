@@ -5,15 +5,13 @@
 Russian and Chinese; to add a word, add it to the list of its language.
 """
 
-import re
 from functools import lru_cache
 
 from .analysis import Analysis, analyse
-from .characters import HAN
 from .function_words import russian_function_stems
 from .stems import stem
 from .terms import sentence_terms
-from .tokens import has_han
+from .tokens import has_han, is_han
 from .word_lists import read_entries, read_pattern
 
 __all__ = ["CHINESE_FUNCTION", "asks", "topic_terms"]
@@ -25,7 +23,6 @@ CHINESE_FUNCTION = frozenset(
 )
 """A bigram of two of these names no topic."""
 _CONTRACTIONS = read_pattern("question_words.contractions")
-_HAN = re.compile(f"[{HAN}]")
 
 
 @lru_cache(maxsize=1)
@@ -86,4 +83,4 @@ def _distinct_terms(known: Analysis) -> list[str]:
 
 
 def _is_function(term: str) -> bool:
-    return _HAN.match(term) is not None and CHINESE_FUNCTION.issuperset(term)
+    return is_han(term) and CHINESE_FUNCTION.issuperset(term)

@@ -95,12 +95,12 @@ def _split(text: str) -> list[str]:
                 end = run.end()
                 if _ends_sentence(text, start, run.start(), end):
                     sentence = text[start:end].strip()
-                    if _LETTER_OR_DIGIT.search(sentence):
+                    if sentence[:1].isalnum() or _LETTER_OR_DIGIT.search(sentence):
                         found.append(sentence)
                     start = end
         at = mark + 2
     rest = text[start:].strip()
-    if _LETTER_OR_DIGIT.search(rest):
+    if rest[:1].isalnum() or _LETTER_OR_DIGIT.search(rest):
         found.append(rest)
     return found
 

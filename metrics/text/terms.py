@@ -41,7 +41,6 @@ __all__ = [
     "words_with",
 ]
 
-_HAN = re.compile(f"[{HAN}]")
 _PAIRS = re.compile(f"^[{HAN}]{{2}}$", re.MULTILINE)
 _SINGLE = re.compile(f"^[{HAN}]$", re.MULTILINE)
 _OTHERS = re.compile(f"^(?:[^{HAN}\n].*|[{HAN}])$", re.MULTILINE)
@@ -222,7 +221,7 @@ def in_order(known: Analysis, terms: frozenset[str], others: frozenset[str]) -> 
 def vocabulary_of(terms: Iterable[str]) -> Vocabulary:
     """Return the vocabulary of a text with these terms."""
     words = frozenset(terms)
-    han = (term for term in words if _HAN.match(term))
+    han = filter(is_han, words)
     return Vocabulary(words, frozenset(character for term in han for character in term))
 
 

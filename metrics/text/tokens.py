@@ -282,6 +282,8 @@ def content_tokens(text: str) -> list[str]:
 
 def has_han(text: str) -> bool:
     """Return whether `text` has a Han character."""
-    if text.isascii() or OTHER_THAN_RUSSIAN.search(text) is None:
+    if text.isascii():
         return False
-    return _HAN.search(text) is not None
+    if is_han(text):
+        return True
+    return OTHER_THAN_RUSSIAN.search(text) is not None and _HAN.search(text) is not None

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from operator import or_
-
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from ragmeter.metrics.computed.lexical_context_relevance import _HanTopic, credit_of
+from ragmeter.metrics.computed.lexical_context_relevance import _HanTopic
 from ragmeter.metrics.text.analysis import Analysis
 from ragmeter.metrics.text.terms import Vocabulary, absent_runs, credit, search_terms, words_with
 
@@ -34,8 +32,11 @@ def test_two_lines_together_have_what_either_has(han: set[str], line: str, follo
         1.0 if term in both else 0.5 if term[0] in both and term[-1] in both else 0.0
         for term in han
     )
-    masks = _HanTopic(search_terms(han)).masks
-    assert credit_of(map(or_, masks(line), masks(following)), ()) == expected
+    topic = _HanTopic(search_terms(han))
+    (whole, parts), (others, more) = (
+        topic.held(one, topic.parts_of(han)) for one in (line, following)
+    )
+    assert topic.credit(whole | others, parts | more) == expected
 
 
 LETTERS = st.text("abcdeghilnosyztёеиынвшюяь'", min_size=1, max_size=12)
