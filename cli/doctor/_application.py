@@ -237,13 +237,12 @@ def _requests(
             for module, (name, adapter) in _FRAMEWORKS.items()
             if module in sys.modules and adapter not in meter.port.adapters
         ]
-        yield REQUESTS.failed(
-            what,
-            f"none was captured; attached: {adapters or 'nothing'}",
-            f"{_ATTACH}, or pass the handler to each call"
-            if loaded or not adapters
-            else "was a question asked? If so: pass the handler to the call that answers, or use instrument()",
-        )
+        fix = "was a question asked? If so: pass the handler to the call that answers, or use instrument()"
+        if loaded or not adapters:
+            fix = f"{_ATTACH}, or pass the handler to each call"
+        if adapters == "opentelemetry":
+            fix = f"attach(provider) with the provider that the instrumentation writes to, or {_ATTACH}"
+        yield REQUESTS.failed(what, f"none was captured; attached: {adapters or 'nothing'}", fix)
     elif stats.captured:
         fate = f"{stats.captured} captured (by {adapters or 'hand'}), {stats.exported} exported"
         lost = ", ".join(f"{count} dropped ({reason})" for reason, count in stats.dropped.items())

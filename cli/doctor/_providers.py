@@ -7,6 +7,7 @@ attributes are read; no method is called but a sampler's description.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator, Mapping
 from importlib.metadata import packages_distributions, version
 from typing import Any
@@ -214,6 +215,12 @@ def _sampler(provider: Any) -> Iterator[Finding]:
             "sampler",
             f"{root.partition(',')[0]}: no span is recorded, not even ragmeter's",
             "set OTEL_TRACES_SAMPLER=parentbased_always_on, or the provider's sampler",
+        )
+    elif re.match(r"TraceIdRatioBased\{(?!1(\.0)?\})", root):
+        yield APPLICATION.warning(
+            "sampler",
+            f"{root.partition(',')[0]}: no other trace has scores on spans, or is heard by a span processor",
+            "to score all of them: OTEL_TRACES_SAMPLER=parentbased_always_on, and sample in a Collector",
         )
     else:
         yield APPLICATION.ok("sampler", root.partition(",")[0])

@@ -51,6 +51,12 @@ PARTS = {
                 request.retrieved(["A private text of the user's."])
                 request.answered("A private answer.")
         """,
+    "a processor elsewhere": """
+        import ragmeter
+        from ragmeter.adapters.opentelemetry import RagMeterSpanProcessor
+        meter = ragmeter.RagMeter.from_env()
+        RagMeterSpanProcessor(meter).attach()
+        """,
     "given": """
         from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
         from opentelemetry.sdk.trace import TracerProvider, export
@@ -145,6 +151,16 @@ CASES = {
         ["provider", "by hand"],
         {"OTEL_TRACES_SAMPLER": "always_off"},
         ["FAIL sampler: AlwaysOffSampler"],
+    ),
+    "a tenth of the traces is sampled": (
+        ["provider", "by hand"],
+        {"OTEL_TRACES_SAMPLER": "parentbased_traceidratio", "OTEL_TRACES_SAMPLER_ARG": "0.1"},
+        ["warn sampler: TraceIdRatioBased{0.1}: no other trace", "parentbased_always_on"],
+    ),
+    "a processor to which no span comes": (
+        ["chain", "provider", "a processor elsewhere"],
+        {},
+        ["none was captured; attached: opentelemetry", "the provider that the instrumentation"],
     ),
     "no request is sampled": (
         ["provider", "by hand"],
