@@ -7,9 +7,6 @@ import time
 from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar
-
-from pydantic import ConfigDict
 
 _APART_MS = 60_000
 """Milliseconds without a refusal that separate two overloads."""
@@ -20,8 +17,6 @@ _MOST_REASONS = 8
 @dataclass(slots=True, kw_only=True)
 class Overload:
     """A period in which senders were asked to retry later, because there was no room."""
-
-    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(use_attribute_docstrings=True)
 
     from_ms: int
     """Time of the first refusal, milliseconds since the epoch."""

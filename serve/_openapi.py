@@ -13,7 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from pydantic import TypeAdapter
+from pydantic import ConfigDict, TypeAdapter
 
 from ragmeter.adapters.opentelemetry.heard import HeardService
 from ragmeter.quality.corpus.view import ChunkReport
@@ -53,11 +53,14 @@ _ANSWERS = (
     JudgeOutage, ConversationPage, GapPage, ChunkReport, ShadowView,
 )  # fmt: skip
 
+_DESCRIBED = ConfigDict(use_attribute_docstrings=True)
+"""Only here: to find the docstrings, sources are read and parsed."""
+
 
 @cache
 def parameters_of(path: str) -> Mapping[str, Mapping[str, Any]]:
     """Return the schemas of a path's query parameters, by name."""
-    asked = description()["paths"][path]["get"]["parameters"]
+    asked = _resolve(_WRITTEN["paths"][path]["get"]["parameters"])
     return {one["name"]: one["schema"] for one in asked if one["in"] == "query"}
 
 
@@ -65,7 +68,10 @@ def parameters_of(path: str) -> Mapping[str, Mapping[str, Any]]:
 def description() -> Mapping[str, Any]:
     """Return the OpenAPI document."""
     _, answers = TypeAdapter.json_schemas(
-        [(kind.__name__, "serialization", TypeAdapter(kind)) for kind in _ANSWERS],
+        [
+            (kind.__name__, "serialization", TypeAdapter(list[kind], config=_DESCRIBED))  # type: ignore[valid-type]
+            for kind in _ANSWERS
+        ],
         ref_template="#/components/schemas/{model}",
     )
     schemas: dict[str, Any] = answers["$defs"]

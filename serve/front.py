@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import uvicorn
 from starlette.responses import JSONResponse
-from starlette.routing import Router
+from starlette.routing import Route, Router
 
 from ragmeter._runtime.guard import ErrorLog, Guard
 
@@ -31,6 +31,7 @@ from .page import Pages, Sources, Standing
 from .store import Reader, Store
 
 if TYPE_CHECKING:
+    from starlette.requests import Request
     from starlette.types import ASGIApp, Receive, Scope, Send
 
     from ragmeter.adapters.opentelemetry.heard import HeardService
@@ -95,7 +96,7 @@ class Front:
         self._whole: Future[ASGIApp] = Future()
         self._in_progress = 0
         self._answered_at = 0.0
-        self._first: ASGIApp = self._wait
+        self._first = self._router()
         self._socket = bind(options)
         self.http_port = 0 if options.uds else int(self._socket.getsockname()[1])
         try:
@@ -166,7 +167,7 @@ class Front:
             grpc_address=grpc_address,
         )
         self.page = pages_of(self.options, store, sources)
-        self._first = Router(self.page.routes(), default=self._wait)
+        self._first = self._router(self.page.routes())
 
     def start(self) -> None:
         """Begin to listen, unless it does; return once it does."""
@@ -235,18 +236,25 @@ class Front:
             self._answered_at = time.monotonic()
 
     async def _wait(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer when the rest of the server is there; a probe at once, that it is not."""
-        if scope["path"] == "/healthz":
-            await JSONResponse({"status": self.state}, 503)(scope, receive, send)
-        elif scope["path"] == "/readyz":
-            await JSONResponse({"ready": False, "why": self.state}, 503)(scope, receive, send)
-        else:
-            self._in_progress -= 1
-            try:
-                whole = await asyncio.shield(asyncio.wrap_future(self._whole))
-            finally:
-                self._in_progress += 1
-            await whole(scope, receive, send)
+        """Answer when the rest of the server is there."""
+        self._in_progress -= 1
+        try:
+            whole = await asyncio.shield(asyncio.wrap_future(self._whole))
+        finally:
+            self._in_progress += 1
+        await whole(scope, receive, send)
+
+    def _router(self, routes: Sequence[Route] = ()) -> ASGIApp:
+        """Return what answers until then: probes, these routes, and `_wait`."""
+
+        async def healthz(_: Request) -> JSONResponse:
+            return JSONResponse({"status": self.state}, 503)
+
+        async def readyz(_: Request) -> JSONResponse:
+            return JSONResponse({"ready": False, "why": self.state}, 503)
+
+        probes = (Route("/healthz", healthz), Route("/readyz", readyz))
+        return Router([*probes, *routes], default=self._wait)
 
     def _serve(self) -> None:
         asyncio.run(self._listen())

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import ClassVar
 
 NO_REQUESTS = frozenset(("indexing", "evaluation", "captured", "repeated"))
 """Reasons without anything to configure."""
@@ -52,8 +51,6 @@ class Account:
 @dataclass(slots=True, kw_only=True)
 class HeardService:
     """The data received from a service since the server began, and how much of it is scored."""
-
-    __pydantic_config__: ClassVar[dict[str, bool]] = {"use_attribute_docstrings": True}
 
     service: str
     """Its `service.name`; empty if its spans name none."""

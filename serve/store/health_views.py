@@ -8,9 +8,6 @@ epoch.  None is "not known", never 0.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
-
-from pydantic import ConfigDict
 
 from ragmeter.metrics._display.mean_interval import (
     NORMAL_QUANTILE,
@@ -20,14 +17,10 @@ from ragmeter.metrics._display.mean_interval import (
 from ragmeter.quality.estimates import Estimate
 from ragmeter.quality.moments import Clustering
 
-_DESCRIBED = ConfigDict(use_attribute_docstrings=True)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BadShare:
     """The share of bad requests."""
-
-    __pydantic_config__: ClassVar[ConfigDict] = _DESCRIBED
 
     bad: int
     """Number of bad requests."""
@@ -55,8 +48,6 @@ def bad_share(bad: int, requests: int, alike: Clustering | None = None) -> BadSh
 class VersionStep:
     """A new value of a version, model or the like."""
 
-    __pydantic_config__: ClassVar[ConfigDict] = _DESCRIBED
-
     name: str
     """Name of the value: ``service.version``, ``index_version``, ``prompt_version``, ``model``, ``tenant``,
     ..."""
@@ -69,8 +60,6 @@ class VersionStep:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComparisonView:
     """The effect of a deployment, within the same languages and workflows."""
-
-    __pydantic_config__: ClassVar[ConfigDict] = _DESCRIBED
 
     score: str
     """The score whose means are compared."""
@@ -94,8 +83,6 @@ class ComparisonView:
 class PartView:
     """One value of a segment, before and since a deployment, or within a period."""
 
-    __pydantic_config__: ClassVar[ConfigDict] = _DESCRIBED
-
     segment: str
     """The segment, as ``language:zh``."""
     now: BadShare
@@ -107,8 +94,6 @@ class PartView:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeploymentView:
     """A new version or the like, as first seen in a service."""
-
-    __pydantic_config__: ClassVar[ConfigDict] = _DESCRIBED
 
     number: int
     """Number of the deployment among all services'; the error rate of 5 % is spent over all of them."""
@@ -129,8 +114,6 @@ class DeploymentView:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaneView:
     """A service over time, or one of its workflows or segments."""
-
-    __pydantic_config__: ClassVar[ConfigDict] = _DESCRIBED
 
     name: str
     """Name of the service, the workflow, or the segment's value; empty: it has none."""
@@ -162,8 +145,6 @@ class LaneView:
 class QuestionView:
     """A question that went badly, over all its requests."""
 
-    __pydantic_config__: ClassVar[ConfigDict] = _DESCRIBED
-
     question: str
     """The question."""
     key: str
@@ -192,8 +173,6 @@ class QuestionView:
 class SignalView:
     """One of the few series that are always shown."""
 
-    __pydantic_config__: ClassVar[ConfigDict] = _DESCRIBED
-
     name: str
     """``support``, ``relevance``, ``refusals`` or ``nothing_found``."""
     score: str
@@ -209,8 +188,6 @@ class SignalView:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HealthView:
     """The health of services in a period."""
-
-    __pydantic_config__: ClassVar[ConfigDict] = _DESCRIBED
 
     by: str
     """The kind of lanes: ``service``, ``workflow``, or a segment's name."""

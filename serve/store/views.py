@@ -9,9 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import ClassVar, Literal
-
-from pydantic import ConfigDict
+from typing import Literal
 
 from ragmeter.quality.estimates import Estimate
 from ragmeter.quality.gaps.gap import Gap
@@ -21,7 +19,6 @@ from ._guidance import Advice, Cause, SameQuestion
 from ._stages import DocumentView, StageView
 from .health_views import BadShare, bad_share
 
-_DESCRIBED = ConfigDict(use_attribute_docstrings=True)
 """The description of the API takes the description of each field from its docstring here."""
 
 
@@ -152,8 +149,6 @@ class JudgeUse:
 class JudgeOutage:
     """A period in which judged scores failed."""
 
-    __pydantic_config__: ClassVar[ConfigDict] = _DESCRIBED
-
     from_ms: int
     """Start of the first affected request."""
     until_ms: int
@@ -185,8 +180,6 @@ class ScoreValue:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestRow:
     """One request in a list."""
-
-    __pydantic_config__: ClassVar[ConfigDict] = _DESCRIBED
 
     run_id: str
     """Id of the request."""
@@ -231,8 +224,6 @@ class RequestRow:
 class RequestPage:
     """A page of a list."""
 
-    __pydantic_config__: ClassVar[ConfigDict] = _DESCRIBED
-
     requests: tuple[RequestRow, ...]
     """The requests, in the list's order."""
     next: str | None
@@ -268,8 +259,6 @@ class Facet:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FacetPage:
     """The values to filter a list by, and the distribution of its requests over time."""
-
-    __pydantic_config__: ClassVar[ConfigDict] = _DESCRIBED
 
     total: int
     """Requests in the list."""
@@ -334,8 +323,6 @@ class ConversationView:
 class ConversationPage:
     """Conversations of a period, the worst first."""
 
-    __pydantic_config__: ClassVar[ConfigDict] = _DESCRIBED
-
     conversations: tuple[ConversationView, ...]
     """The bad ones first, then the suspect ones; of each, the newest first."""
     total: int
@@ -386,8 +373,6 @@ class GapView(Gap):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GapPage:
     """Knowledge gaps of a period, found by words and counts."""
-
-    __pydantic_config__: ClassVar[ConfigDict] = _DESCRIBED
 
     gaps: tuple[GapView, ...]
     """The gaps, those with the most requests that went badly first."""
@@ -474,8 +459,6 @@ class ContextView:
 class RequestView:
     """One request, with everything stored about it."""
 
-    __pydantic_config__: ClassVar[ConfigDict] = _DESCRIBED
-
     row: RequestRow
     """As in a list, including `RequestRow.excess`."""
     answer: str | None
@@ -515,8 +498,6 @@ class RequestView:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Overview:
     """The overview of a period."""
-
-    __pydantic_config__: ClassVar[ConfigDict] = _DESCRIBED
 
     from_ms: int
     """Start of the period."""
