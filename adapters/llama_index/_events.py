@@ -551,7 +551,7 @@ class SpanFollower:
                 # Both or neither is sampled.
                 run_id=request.before[-1].run_id if request.before else request.run_id,
                 trace_id=None if span is None else span.trace_id,
-                size_bytes=request.size_bytes + weight_of(answer) + weight_of(ended.question),
+                size_bytes=request.size_bytes + weight_of(answer, ended.question),
                 scope=request.scope,
                 alone=alone,
             )
