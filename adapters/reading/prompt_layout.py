@@ -84,10 +84,13 @@ _LEADING = re.compile(
 _PARAGRAPH = re.compile(
     r"\A(?:[^\n]{0,80}\n)?" + _NO_TASK + r"[^\n]{0,400}(?:following|below|given|provided|"
     r"next|следующ|ниже|приведенн|приведённ|以下|下面|下列)"
-    rf"[^\n]{{0,200}}{CONTEXT_INFLECTED}[^\n]{{0,600}}\n(?:[^\n]+\n){{0,3}}[ \t]*\n",
+    rf"[^\n]{{0,200}}{CONTEXT_INFLECTED}[^\n]{{0,600}}\n"
+    r"(?:(?:\W*(?:if|when|you|your|answer|use|only|never|always|do|don['’]t|be|keep|say|cite|please|"
+    r"если|не|отвечай|только|используй)\b|[^\n]*(?:请|不要|如果|必须|ください))[^\n]*\n){0,3}\s*",
     re.IGNORECASE,
 )
 """A paragraph of instructions before it."""
+_ABOUT_ANSWERS = re.compile(f"{QUESTION}|{ANSWER}", re.IGNORECASE)
 _HEADS = tuple(
     re.compile(head, re.IGNORECASE | re.MULTILINE)
     for head in (
@@ -380,7 +383,7 @@ def _span_of(text: str, *, is_asked: bool, is_apart: bool = False) -> tuple[int,
         return wrapped.start(), wrapped.start(2) + len(named) + len(again), wrapped.end(2)
     if elements:
         return elements[0].start(), elements[0].start(), elements[-1].end()
-    for rule in (_LABEL_LINE, _LEADING, _PARAGRAPH):
+    for rule in (_LABEL_LINE, _LEADING):
         head = rule.search(text)
         if rule is _LABEL_LINE and head is not None:
             # Each example before it has a context, a question and an answer.
@@ -397,6 +400,13 @@ def _span_of(text: str, *, is_asked: bool, is_apart: bool = False) -> tuple[int,
             return head.start(), head.end(), len(text)
     asks = _ASKED.search(text) or _ASKING_LABEL.search(text)
     names_question = asks or _labelled_question(text)
+    introduced = _PARAGRAPH.match(text)
+    if (
+        introduced
+        and (is_asked or names_question or _ABOUT_ANSWERS.search(introduced[0]))
+        and text[introduced.end() :].strip()
+    ):
+        return 0, introduced.end(), len(text)
     if not (is_asked or names_question):
         return None
     wide = _WIDE_LABEL.search(text) or (asks and _ANY_LABEL.search(text[: asks.start()]))

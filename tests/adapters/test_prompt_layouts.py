@@ -119,6 +119,7 @@ SHOWN = {
     "arrows": f"Context:\n{ONE}\n>>>\n{TWO}\n\nQuestion: {QUESTION}",
     "solved tickets": f"You help agents.\n\nSIMILAR RESOLVED TICKETS:\nTicket #8812: {ONE}\nTicket #9017: {TWO}\n\nNEW TICKET:\n{QUESTION}\n\nSuggest a reply.",
     "fields of another name": json.dumps({"user_query": QUESTION, "document_chunks": [{"chunk_1": ONE}, {"chunk_2": TWO}], "instructions": "Be brief."}),
+    "Japanese without a blank line": f"以下のcontextだけに基づいて回答してください。\n{ONE}\n\n{TWO}\n\n直近の会話:\nなし\n\n質問:\n{QUESTION}",
     "a field within a field": json.dumps({"student": {"name": "Ana", "question": QUESTION}, "passages": [ONE, TWO]}),
     "letters": f"Sources:\n(a) {ONE}\n(b) {TWO}\n\nQuestion: {QUESTION}",
     "a task behind": f"Student question: {QUESTION}\n\nCourse excerpts:\n1. {ONE}\n2. {TWO}\n\nExplain in simple words.",
@@ -133,6 +134,7 @@ NOT_DIVIDED = {
     "a block": f"You are kind.\nSTART CONTEXT BLOCK\n{ONE}\n{TWO}\nEND OF CONTEXT BLOCK\nStay within the block.\n\nQuestion: {QUESTION}",
 }
 NOT_SHOWN = {
+    "a text to review": f"Review the text below with the provided documents in mind.\nBe strict.\n\n{ONE}\n\n{TWO}",
     "two texts to choose from": f"Which of the two is easier to read?\n\nText A:\n{ONE}\n\nText B:\n{TWO}",
     "a table of numbers": "Which kettle sold best?\n\n| kettle | units | comment |\n|---|---|---|\n| 4711 | 120 | sold out in the second week of March |\n| 12 | 80 | returned by many because of the lid |",
     "notes to sum up": f"Sum up these notes:\n\n- {ONE}\n- {TWO}",
