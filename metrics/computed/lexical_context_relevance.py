@@ -78,7 +78,7 @@ class LexicalContextRelevance(ComputedMetric):
     needs = ("question", "contexts")
     method = "lexical"
     target = "retrieval"
-    definition = "3"
+    definition = "4"
 
     def compute(self, sample: RagSample) -> Sequence[Score]:
         """Measure every chunk; the evidence is each one's value and best passage."""

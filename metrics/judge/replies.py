@@ -57,7 +57,9 @@ _LAST_MARKS = re.compile(
 """Allowed end of a reply, or closing of its enclosure."""
 _COURTESY = re.compile(
     r"(?:i )?hope (?:this|that) helps|done"
-    r"|let me know(?: if you have (?:any )?(?:other |further |more )?questions)?",
+    r"|let me know(?: if you have (?:any )?(?:other |further |more )?questions)?"
+    r"|надеюсь,? (?:это )?(?:поможет|помогло)|готово"
+    r"|以上[是为即](?:我的)?(?:判断|评估|回答|答案|结果)|希望[对能]您?有所?帮助",
     re.IGNORECASE,
 )
 """Allowed words after a reply, which retract nothing. Other words may, and are never interpreted."""
@@ -129,7 +131,7 @@ def _only_value(text: str) -> tuple[str, Any]:
     following = text[end:]
     closing = _FENCE.findall(following)
     said_after = _COURTESY.sub("", _LAST_MARKS.sub("", _FENCE.sub("", following)))
-    if closing != _open_fences(text, start)[: len(closing)] or said_after.strip(" .!;\t\r\n"):
+    if closing != _open_fences(text, start)[: len(closing)] or said_after.strip(" .!;。！\t\r\n"):
         raise UnusableReplyError("the reply goes on after its JSON object")
     if _ANNOUNCED.search(text, 0, start) is None:
         raise UnusableReplyError("the JSON object is a part of a sentence")

@@ -103,21 +103,21 @@ def _value_and_unit(key: str) -> tuple[str, str]:
 
 def _figures(known: Analysis) -> frozenset[str]:
     """Return the numbers of a chunk or question in figures. For ``known.memoize(_figures)``."""
-    found: set[str] = set(_NUMBER.findall(known.text))
+    found: set[str] = set(_NUMBER.findall(known.plain))
     for number in [one for one in found if not one.isdecimal()]:
         continental = decimal(number.replace(".", "").replace(",", "."))  # 1.250,00
         found.update((number.replace(",", ""), number.replace(",", "."), continental))
         found.update(_POINTS.split(number))
-    found.update("".join(filter(str.isdecimal, one)) for one in _SPACED.findall(known.text))
+    found.update("".join(filter(str.isdecimal, one)) for one in _SPACED.findall(known.plain))
     return frozenset(found)
 
 
 def _values(known: Analysis) -> frozenset[str]:
     """Return the numbers in any notation. For ``known.memoize(_values)``."""
     found = known.memoize(_figures)
-    if not (has_worded_numbers(known.text) or may_have_times(known.text.lower())):
+    if not (has_worded_numbers(known.plain) or may_have_times(known.plain.lower())):
         return found
-    read = quantities(flat(known.text))
+    read = quantities(flat(known.plain))
     return found.union(_value_and_unit(key)[0] for one in read for key in one.keys)
 
 
@@ -154,11 +154,14 @@ def _number_pairs(known: Analysis) -> list[tuple[float, float]]:
 def fenced_code(known: Analysis) -> str:
     """Return the lines of code in an answer: their numbers and names are there to be typed.
 
-    For ``known.memoize(fenced_code)``.
+    None in an answer that is fenced as a whole, and in prose (```markdown). For ``known.memoize(fenced_code)``.
     """
     if "```" not in known.text and "~~~" not in known.text:
         return ""
-    blocks = [found[2] for found in _FENCED.finditer(known.text)]
+    if not _FENCED.sub("", known.text).strip():
+        return ""
+    fenced = [found[2].partition("\n") for found in _FENCED.finditer(known.text)]
+    blocks = [lines for name, _, lines in fenced if name.strip().lower() not in _PROSE]
     return "\n".join([" ".join(line.split()) for line in "\n".join(blocks).split("\n")])
 
 
@@ -209,6 +212,7 @@ _MALFORMED = re.compile(r"\d,\d{3},\d{1,2}(?!\d)")
 """No number in any notation: its value cannot be compared."""
 _CONVERTED = re.compile(r"\d[^().;]{0,24}\([~≈]?\s?\Z")
 _FENCED = re.compile(r"^[ \t]*(```+|~~~+)(.*?)(?:^[ \t]*\1|\Z)", re.MULTILINE | re.DOTALL)
+_PROSE = frozenset("text txt plain plaintext markdown md".split())
 _OF_LIFE = re.compile(
     r"\b(?:my|your|his|her|our|their|one's) (?:(?:early|mid|late)[ -])?(?:\d0'?s(?:,? (?:or|and|to) |-))*\Z"
 )
@@ -236,7 +240,7 @@ class _Sources:
     @lazy_attribute
     def low(self) -> str:
         """All texts, in lower case."""
-        return "\n".join([text.text for text in self.texts]).lower().replace("ё", "е")
+        return "\n".join([text.plain for text in self.texts]).lower().replace("ё", "е")
 
     @lazy_attribute
     def _bare(self) -> str:
@@ -254,7 +258,7 @@ class _Sources:
 
     @lazy_attribute
     def _dates(self) -> frozenset[str]:
-        return frozenset().union(*[date_keys(flat(text.text)) for text in self.texts])
+        return frozenset().union(*[date_keys(flat(text.plain)) for text in self.texts])
 
     def has(self, values: Sequence[str], units: frozenset[str], said: str, *, hedged: bool) -> bool:
         """Return whether the chunks have one of `values` with a unit that does not contradict `units`.
@@ -272,7 +276,7 @@ class _Sources:
                     for value in values:
                         if value not in there:
                             continue
-                        beside = _units_beside(value, text.text) if units else set()
+                        beside = _units_beside(value, text.plain) if units else set()
                         if "" in beside or beside & units or not beside - _LOOSE:
                             return True
                         seen = True
@@ -290,7 +294,7 @@ class _Sources:
                     same = f"{float(value) * sizes[unit] / size:.10g}"
                     for text in self.texts if other != unit else ():
                         if same in text.memoize(_values):
-                            beside = _units_beside(same, text.text)
+                            beside = _units_beside(same, text.plain)
                             if other in beside or beside <= _LOOSE:  # 1500 г. may be a year
                                 return True
                     if other != unit and self._spells(same):
@@ -349,7 +353,7 @@ class _Sources:
         if _ORDINAL.search(said) and any(
             roman_value(numeral.lower()) == number
             for text in self.texts
-            for numeral in _ROMAN.findall(text.text)
+            for numeral in _ROMAN.findall(text.plain)
         ):
             return True  # Louis XIV
         adds = _ADDED.search(said) is not None

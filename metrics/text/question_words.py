@@ -43,7 +43,7 @@ def topic_terms(known: Analysis) -> list[str]:
 
     To be used as ``known.memoize(topic_terms)``.
     """
-    text = _CONTRACTIONS.sub(" ", known.text)
+    text = _CONTRACTIONS.sub(" ", known.plain)
     if has_han(text):
         text = _CHINESE.sub(" ", text)
     every = _distinct_terms(analyse(text)) or _distinct_terms(known)
@@ -59,7 +59,7 @@ _KEY_WORDS = 12
 
 def asks(known: Analysis) -> bool:
     """Return whether a turn asks: a question mark, an asking word or command, or key words to search for."""
-    text = known.text
+    text = known.plain
     if "?" in text or "？" in text or (has_han(text) and _CHINESE.search(text)):
         return True
     words = known.tokens

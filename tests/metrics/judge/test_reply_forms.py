@@ -42,6 +42,8 @@ READ = {
     "in a fence that is not closed": f"```json\n{FINAL}",
     "after words": f"Here you are: {FINAL}",
     "before a courtesy": f"{FINAL}\n\nI hope this helps! Let me know if you have any questions.",
+    "before a courtesy in Russian": f"{FINAL}\n\nНадеюсь, это поможет!",
+    "before a courtesy in Chinese": f"```json\n{FINAL}\n```\n以上是我的判断。",
     "between words and fences": f"As asked:\n```json\n{FINAL}\n```\nDone.",
     "before a special token": f"{FINAL}<|im_end|>",
     "after a thought": f"<think>Is it?</think>\n{FINAL}",

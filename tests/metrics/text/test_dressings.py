@@ -270,3 +270,11 @@ def test_cleaning_takes_time_linear_in_the_text():
     ):
         known = analyse(piece * 60_000 + "<b>a</b>")
         assert known.sentences is not None
+
+
+def test_emphasis_inside_an_asking_word_is_no_part_of_the_question():
+    plain, strong = (
+        RagSample(question=one, contexts=["费用可以退还。"], answer="可以。")
+        for one in ("费用可以退吗？", "**费用可**以退吗？")
+    )
+    assert values(strong) == values(plain)
