@@ -629,7 +629,7 @@ def test_the_corpus_shows_each_chunk_with_what_it_did_and_leads_to_its_bad_reque
 
     assert "48 chunks of 360 requests" in words
     returns = "returns-1 Parcels may be returned within 30 days of their delivery."
-    assert f"{returns} 31 of 40 went badly Open bad requests" in words
+    assert f"{returns} 31 of 40 went badly Bad requests with its text" in words
     assert f"{returns} in 212 prompts" in words
     assert f"{returns} returns-2 {returns[10:].replace('30', '14')} 30 / 14" in words
     assert f"{returns} a newer text has its id" in words
