@@ -63,12 +63,16 @@ _LABEL_LINE = re.compile(
     re.IGNORECASE | re.MULTILINE,
 )
 """A line with only a name of the context."""
-_NO_TASK = r"(?![^\n]{0,200}\b(?:extract|classify|translate)\b)"
-"""Excludes the tasks whose object is the text that follows."""
+_TASK = re.compile(
+    r"\W*(?:(?:you|please) )*(?:summari[sz]e|sum up|convert|rewrite|proofread|correct the|shorten|compare|"
+    r"переведи|сократи|сравни|извлеки|总结|翻译|改写|übersetze|fasse)(?![a-zа-яё])|"
+    r"[^\n]{0,200}\b(?:extract|classify|translate)\b",
+    re.IGNORECASE,
+)
+"""A task about the text that follows."""
 _LEADING = re.compile(
     r"^(?!(?:user|chat|conversation|session|previous)\b[^\n]{0,20}[:：])"
-    + _NO_TASK
-    + rf"(?=[^\n]{{0,300}}(?:{LEADING}|"
+    rf"(?=[^\n]{{0,300}}(?:{LEADING}|"
     r"[\u0e00-\u0e7f\u3040-\u30ff\u4e00-\u9fff\uac00-\ud7af]))"
     rf"[^\n]{{0,300}}?(?:\b|(?<=[\u4e00-\u9fff])){CONTEXT_INFLECTED}[^\n]{{0,80}}"
     r"(?:[:：][ \t*]*\n|(?:\bis|\bare)? ?below[^\n]{0,60}\n)|"
@@ -82,7 +86,7 @@ _LEADING = re.compile(
 )
 """A sentence that introduces it."""
 _PARAGRAPH = re.compile(
-    r"\A(?:[^\n]{0,80}\n)?" + _NO_TASK + r"[^\n]{0,400}(?:following|below|given|provided|"
+    r"\A(?:[^\n]{0,80}\n)?[^\n]{0,400}(?:following|below|given|provided|"
     r"next|следующ|ниже|приведенн|приведённ|以下|下面|下列)"
     rf"[^\n]{{0,200}}{CONTEXT_INFLECTED}[^\n]{{0,600}}\n"
     r"(?:(?:\W*(?:if|when|you|your|answer|use|only|never|always|do|don['’]t|be|keep|say|cite|please|"
@@ -369,6 +373,9 @@ def _span_of(text: str, *, is_asked: bool, is_apart: bool = False) -> tuple[int,
         is_asked: Whether a question is outside of it.
         is_apart: Whether that is in another message.
     """
+    is_task = _TASK.match(text) and not (
+        is_asked or _ASKED.search(text) or _labelled_question(text)
+    )
     closed = is_closed(text)
     elements = [one for one in ELEMENT.finditer(text) if one[3].strip()] if closed else []
     wrapped = (
@@ -381,9 +388,9 @@ def _span_of(text: str, *, is_asked: bool, is_apart: bool = False) -> tuple[int,
         opening = f"<{wrapped[1].lower()}>"
         named, again, _ = wrapped[2].lower().rpartition(opening)
         return wrapped.start(), wrapped.start(2) + len(named) + len(again), wrapped.end(2)
-    if elements:
+    if elements and not is_task:
         return elements[0].start(), elements[0].start(), elements[-1].end()
-    for rule in (_LABEL_LINE, _LEADING):
+    for rule in (_LABEL_LINE,) if is_task else (_LABEL_LINE, _LEADING):
         head = rule.search(text)
         if rule is _LABEL_LINE and head is not None:
             # Each example before it has a context, a question and an answer.
@@ -400,7 +407,7 @@ def _span_of(text: str, *, is_asked: bool, is_apart: bool = False) -> tuple[int,
             return head.start(), head.end(), len(text)
     asks = _ASKED.search(text) or _ASKING_LABEL.search(text)
     names_question = asks or _labelled_question(text)
-    introduced = _PARAGRAPH.match(text)
+    introduced = None if is_task else _PARAGRAPH.match(text)
     if (
         introduced
         and (is_asked or names_question or _ABOUT_ANSWERS.search(introduced[0]))

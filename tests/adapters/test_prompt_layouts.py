@@ -135,6 +135,7 @@ NOT_DIVIDED = {
 }
 NOT_SHOWN = {
     "a text to review": f"Review the text below with the provided documents in mind.\nBe strict.\n\n{ONE}\n\n{TWO}",
+    "a page to sum up": f"Summarise this page in one sentence.\n\n<article>{ONE}</article>\n<article>{TWO}</article>",
     "two texts to choose from": f"Which of the two is easier to read?\n\nText A:\n{ONE}\n\nText B:\n{TWO}",
     "a table of numbers": "Which kettle sold best?\n\n| kettle | units | comment |\n|---|---|---|\n| 4711 | 120 | sold out in the second week of March |\n| 12 | 80 | returned by many because of the lid |",
     "notes to sum up": f"Sum up these notes:\n\n- {ONE}\n- {TWO}",
