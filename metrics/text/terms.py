@@ -160,6 +160,8 @@ def words_with(terms: Collection[str], texts: Sequence[Analysis]) -> list[dict[s
     Only words that begin like a term are stemmed: a stem is a word's beginning, except for the last letter of
     some in English ("happi" of "happy", "come" of "coming", "sky" of "skies", "possibl" of "possibility").
     """
+    if not texts:
+        return []
     beginnings = {(term.endswith(_ALTERED) and term[:-1]) or term for term in terms}
     beginnings.update(f"{term[0]}y" for term in terms if _TIE.match(term))
     return [

@@ -86,7 +86,7 @@ def normalise(text: str) -> str:
     """
     if text.isascii():
         return text.lower()
-    if OTHER_THAN_RUSSIAN.search(text) is None:
+    if not is_han(text) and OTHER_THAN_RUSSIAN.search(text) is None:
         return text.lower().replace("ё", "е")
     if has_han(text):
         # Usually only punctuation is not in NFKC, and the following step costs a hundred times as much.
