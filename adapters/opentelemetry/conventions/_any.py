@@ -79,6 +79,7 @@ _RETRIEVES = re.compile(
 _MODELS = re.compile(
     r"(?:.*[._])?(?:request\.)?(?:model|model_name|model_id|llm\.model)", re.IGNORECASE
 )
+_REPLIED = re.compile(r"(?:completion|output)_tokens$|finish_reasons?$", re.IGNORECASE)
 _TOOLS = ("gen_ai.tool.name", "tool.name", "tool_name")
 _QUESTIONS = "question query inputs input prompt messages".split()
 _QUERIES = [
@@ -203,6 +204,10 @@ class AnySpan(Reader):
             return "retrieval"
         if fields.given and fields.out:
             return "step"
+        if fields.has_model and any(
+            attributes.get(key) for key in filter(_REPLIED.search, attributes)
+        ):
+            return "model"  # its texts are switched off
         return "other" if "gen_ai.operation.name" in attributes or fields.has_model else None
 
     def tool_name(self, span: SpanRecord) -> str:
