@@ -420,23 +420,16 @@ def opened_again(store: Filled, exports: Exports) -> float:
     os.kill(worker.pid, signal.SIGKILL)
     sender.join()
     worker.close()
-    where = ["--store", str(store.path), "--http-port", str(port), "--grpc-port", str(grpc_port)]
-    began = time.perf_counter()
-    again = subprocess.Popen(
-        [sys.executable, "-m", "ragmeter", "serve", *where],
-        env=child_environment(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-    )  # fmt: skip
-    try:
-        while True:
+    where = f"--http-port {port} --grpc-port {grpc_port} --store {store.path}".split()
+    began, command = time.perf_counter(), [sys.executable, "-m", "ragmeter", "serve", *where]
+    with subprocess.Popen(command, env=child_environment()) as again:
+        while again.poll() is None:
             with suppress(OSError):
                 looked(port, "/")
+                again.terminate()
                 return time.perf_counter() - began
-            if again.poll() is not None:
-                raise RuntimeError("the server did not start again")
             time.sleep(0.005)
-    finally:
-        again.terminate()
-        again.wait(60)
+    raise RuntimeError("the server did not start")
 
 
 def after_an_hour(requests: int) -> float:

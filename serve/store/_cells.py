@@ -272,7 +272,7 @@ class Cells:
 def _count(
     database: Database,
     requests: Iterable[tuple[Any, ...]],
-    scores: Mapping[int, list[tuple[Any, ...]]],
+    scores: dict[int, list[tuple[Any, ...]]],
     distinct: DistinctSegments,
     ungrounded: Mapping[int, list[tuple[Any, ...]]] = MappingProxyType({}),
     *,
@@ -334,18 +334,19 @@ class StoredRequest(NamedTuple):
 
 def _read(
     row: tuple[Any, ...],
-    scores: Mapping[int, list[tuple[Any, ...]]],
+    scores: dict[int, list[tuple[Any, ...]]],
     kinds: Mapping[int, Kind],
     unmeasured: Mapping[str, Kind],
     distinct: DistinctSegments,
 ) -> StoredRequest:
+    """Return a request with its scores; their rows are dropped, which take as much memory."""
     number, _, _, question, service, workflow, status, verdict, orphan, *rest = row
     language, retriever, metadata, named, judge_rate, selection, judge_selection = rest
     parts = segments_of(
         language, retriever, json.loads(metadata or "{}"), json.loads(named or "{}")
     )
     values = {
-        name: _value(kinds, unmeasured, name, *one) for _, name, *one in scores.get(number, ())
+        name: _value(kinds, unmeasured, name, *one) for _, name, *one in scores.pop(number, ())
     }
     for share in verdict_shares(verdict):
         values[share.name] = _counted_share(share)
