@@ -227,13 +227,15 @@ class Front:
         if self._rest is not None:
             await self._rest.application(scope, receive, send)
             return
-        view = int(scope["path"] != "/live")  # which never ends
+        # The stream never ends; probes are no views.
+        view = int(scope["path"] not in ("/live", "/healthz", "/readyz"))
         self._in_progress += view
         try:
             await self._first(scope, receive, send)
         finally:
             self._in_progress -= view
-            self._answered_at = time.monotonic()
+            if view:
+                self._answered_at = time.monotonic()
 
     async def _wait(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer when the rest of the server is there."""
