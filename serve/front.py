@@ -41,7 +41,7 @@ __all__ = ["Front"]
 
 _START_S = 30.0
 _QUIET_S = 0.05
-"""Seconds without a request after which nobody waits for the first page."""
+"""Seconds without a request after which no reader waits for the first page."""
 _MOST_S = 1.0
 """Most seconds that the rest of the server gives way to the page."""
 
