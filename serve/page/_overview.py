@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -216,7 +217,7 @@ def _share_number(now: BadShare, before: BadShare | None, words: Words) -> Numbe
     if now.share is None:
         return Number(text="–", note="")
     if before is not None:
-        off = now.lower > max(before.upper, SURELY_BAD)
+        off = _is_worse(now, before)
         return Number(text=_percent(now), note=words("was", v=_percent(before)), is_off=off)
     ends = f"{now.lower * 100:.0f}–{percent(now.upper)}"
     return Number(text=_percent(now), note=ends)
@@ -376,7 +377,16 @@ def _trend(
 
 
 def _is_worse(now: BadShare, before: BadShare | None) -> bool:
-    return now.lower > (SURELY_BAD if before is None else max(SURELY_BAD, before.upper))
+    """Return whether a share is surely bad, and above the one before by more than chance.
+
+    The interval of the difference is made of both intervals (Newcombe, *Interval estimation for the difference
+    between independent proportions*, 1998, method 10).
+    """
+    if now.share is None or now.lower <= SURELY_BAD:
+        return False
+    if before is None or before.share is None:
+        return True
+    return now.share - before.share > math.hypot(now.share - now.lower, before.upper - before.share)
 
 
 def _of_bad(bad: int, requests: int, words: Words) -> str:

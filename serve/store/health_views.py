@@ -38,9 +38,12 @@ def bad_share(bad: int, requests: int, alike: Clustering | None = None) -> BadSh
     """Return a share of bad requests with its interval; `alike`: the similarity within conversations."""
     if requests <= 0:
         return BadShare(bad=0, requests=0, share=None, lower=0.0, upper=1.0)
-    effect = 1.0 if alike is None else alike.design_effect
-    quantile = NORMAL_QUANTILE if alike is None else student_quantile(alike.conversations - 1)
-    lower, upper = wilson_interval(bad / requests, requests / effect, quantile)
+    n, quantile = float(requests), NORMAL_QUANTILE
+    if alike is not None:
+        # Where a few long conversations decide, there are fewer degrees of freedom than conversations.
+        n /= alike.design_effect
+        quantile = student_quantile(min(n, alike.conversations) - 1)
+    lower, upper = wilson_interval(bad / requests, n, quantile)
     return BadShare(bad=bad, requests=requests, share=bad / requests, lower=lower, upper=upper)
 
 

@@ -34,6 +34,7 @@ from ragmeter.metrics import Reference
 from ragmeter.serve.page import Standing
 from ragmeter.serve.store import Advice, BadShare, Cause, JudgeUse, evidence
 from ragmeter.serve.store._guidance import AdviceCode, CauseCode
+from ragmeter.serve.store.health_views import bad_share
 
 PAGES = [
     "/",
@@ -138,6 +139,14 @@ class TestOverview:
         )
         assert "name the tool that retrieves: --retrieval-tool 'search'" in words
         assert "▼ 0.53 was 0.80" in words
+
+    @pytest.mark.parametrize(("bad", "of", "note"), [(30, 150, "▼ worse than usual "), (16, 100, "")])
+    def test_a_share_is_worse_if_the_difference_is_beyond_chance(self, bad, of, note):
+        """20 % is more than the 10 % before, though their intervals overlap; 16 % of fewer may be chance."""
+        here = lane("library", bad, of, bad_before=bad_share(20, 200))
+        words = seen(client(FrozenReader(health=replace(QUIET_HEALTH, lanes=(here,)))).get("/"))
+
+        assert f"library 2.5.0 {bad / of:.0%} {note}was 10%" in words
 
     def test_of_many_services_the_first_are_shown_and_then_all(self):
         many = replace(QUIET_HEALTH, lanes=tuple(lane(f"s{at}", 1) for at in range(56)))
