@@ -140,7 +140,9 @@ class TestOverview:
         assert "name the tool that retrieves: --retrieval-tool 'search'" in words
         assert "▼ 0.53 was 0.80" in words
 
-    @pytest.mark.parametrize(("bad", "of", "note"), [(30, 150, "▼ worse than usual "), (16, 100, "")])
+    @pytest.mark.parametrize(
+        ("bad", "of", "note"), [(30, 150, "▼ worse than usual "), (16, 100, "")]
+    )
     def test_a_share_is_worse_if_the_difference_is_beyond_chance(self, bad, of, note):
         """20 % is more than the 10 % before, though their intervals overlap; 16 % of fewer may be chance."""
         here = lane("library", bad, of, bad_before=bad_share(20, 200))
