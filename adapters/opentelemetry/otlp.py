@@ -7,6 +7,7 @@ between OTLP's JSON and protobuf's: ids are hex, not base64.
 from __future__ import annotations
 
 import json
+import time
 from base64 import b64encode
 from collections.abc import Iterable, Mapping
 from itertools import islice
@@ -217,7 +218,7 @@ def _is_id(value: bytes, length: int) -> bool:
 
 def _spans_of(request: ExportTraceServiceRequest) -> ExportedRecords:
     spans: list[SpanRecord] = []
-    invalid = 0
+    invalid, now_ns = 0, time.time_ns()
     for group in request.resource_spans:
         resource = _service_of(group.resource.attributes)
         deployed = _short_texts(group.resource.attributes)
@@ -237,7 +238,8 @@ def _spans_of(request: ExportTraceServiceRequest) -> ExportedRecords:
                         parent_is_remote=span.flags & _REMOTE == _REMOTE,
                         name=span.name,
                         kind=_KINDS[span.kind] if 0 <= span.kind < len(_KINDS) else "unspecified",
-                        started_ns=span.start_time_unix_nano,
+                        # A sender's span without times is of now, not of 1970.
+                        started_ns=span.start_time_unix_nano or span.end_time_unix_nano or now_ns,
                         ended_ns=span.end_time_unix_nano,
                         attributes=attributes_of(span.attributes),
                         events=tuple(

@@ -1,6 +1,7 @@
 """Whatever is sent, the server goes on, and what it counts adds up: received = read + each reason."""
 
 import json
+import time
 
 import httpx
 import pytest
@@ -74,6 +75,21 @@ def _spans_in(parse, body):
     except MalformedError:
         return None
     return items_in(request)
+
+
+def test_spans_without_times_are_of_now():
+    request = ExportTraceServiceRequest.FromString(traced_as(0xC10C)[0])
+    for group in request.resource_spans:
+        for scoped in group.scope_spans:
+            for span in scoped.spans:
+                span.start_time_unix_nano = span.end_time_unix_nano = 0
+    sent_ns = time.time_ns()
+
+    with served() as server:
+        assert post(server, request.SerializeToString()).status_code == 200
+        (scored,) = server.drained()
+
+    assert sent_ns <= scored.run.started_ns <= time.time_ns()
 
 
 def test_damaged_protobuf_is_taken_or_refused_and_adds_up():
