@@ -108,6 +108,12 @@ def zone_name(at_ms: float) -> str:
     return _local(at_ms).tzname() or "UTC" if zone is None else zone.key
 
 
+def zone_offset(at_ms: float) -> int:
+    """Return the minutes that the zone of formatted times is behind UTC, as browsers count them."""
+    offset = _local(at_ms).utcoffset()
+    return 0 if offset is None else -round(offset.total_seconds() / 60)
+
+
 def on_scale(
     estimate: Estimate, scale: tuple[float | None, float | None]
 ) -> tuple[float | None, float, float]:

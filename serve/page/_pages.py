@@ -33,7 +33,17 @@ from ._asked import RANGES, SETTINGS, UNNAMED, PageQuery, UnreadableAddressError
 from ._export import lines
 from ._labels import MOST_FORM_BYTES, Form, NotSavedError, form_of, read_fields
 from ._live import Live
-from ._numbers import clock, count, interval, number, percent, read_in, timestamp, zone_name
+from ._numbers import (
+    clock,
+    count,
+    interval,
+    number,
+    percent,
+    read_in,
+    timestamp,
+    zone_name,
+    zone_offset,
+)
 from ._rendering import PAGE_HEADERS, respond, static_file
 from ._snapshots import Snapshots
 from ._sources import Sources
@@ -440,6 +450,7 @@ class Pages:
             "shown": lambda name: "–" if name == UNNAMED else name,
             "unnamed": UNNAMED,
             "zone": zone_name(now_ms),
+            "zone_offset": zone_offset(now_ms),
             "number": number,
             "interval": interval,
             "whole": count,

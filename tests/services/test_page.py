@@ -111,8 +111,9 @@ def test_what_somebody_says_of_a_request_becomes_a_reference(tabs, fallen):
 
 
 def test_what_is_being_said_is_not_replaced_by_a_page_that_comes_later(tabs, fallen):
-    """A first visit fetches the page once more, with times in the reader's zone."""
+    """A first visit from another zone fetches the page once more, with times in the reader's zone."""
     page = tabs("about:blank")
+    page.call("Emulation.setTimezoneOverride", timezoneId="Asia/Tokyo")
     page.call("Network.clearBrowserCookies")
     page.call(
         "Page.addScriptToEvaluateOnNewDocument",

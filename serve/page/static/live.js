@@ -76,7 +76,8 @@
   const told = () => document.cookie.split("; ").includes(zone);
   if (!told()) {
     document.cookie = `${zone}; path=/; max-age=31536000; samesite=strict`;
-    if (told()) fetched();
+    const shown = Number(document.documentElement.dataset.zoneOffset);
+    if (told() && shown !== new Date().getTimezoneOffset()) fetched();
   }
 
   // A browser keeps six connections to a server, for all its tabs: only those that are seen hold one.

@@ -738,7 +738,10 @@ class TestZone:
 
         for path in ("/", "/export.html"):
             assert f"got worse since {reads}" in seen(pages.get(path))
-        assert f"Times: {zone}" in seen(pages.get("/"))
+        page = pages.get("/")
+        assert f"Times: {zone}" in seen(page)
+        behind = {"Asia/Tokyo": -540, "America/New_York": 300}[zone]
+        assert f'data-zone-offset="{behind}"' in page.text
 
     @pytest.mark.parametrize("zone", ["Nowhere/Land", "../../etc/passwd", "x" * 300])
     def test_a_zone_that_is_not_known_is_the_servers(self, zone):
