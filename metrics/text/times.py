@@ -20,8 +20,8 @@ _PARTS = {
 _FROM = {part: hour for hour, parts in _PARTS.items() for part in parts.split()}
 """The hour from which twelve hours have a part of the day beside them: 1 часа дня is 13:00, and 11 is 11:00."""
 _HAN_PART = f"(?P<part>{'|'.join(part for part in _FROM if ord(part[0]) > 0x3000)})"
-_ENGLISH = "one two three four five six seven eight nine ten eleven twelve".split()
-_RUSSIAN = (
+_ENGLISH: Sequence[str] = "one two three four five six seven eight nine ten eleven twelve".split()
+_RUSSIAN: Sequence[str] = (
     "первого второго третьего четвёртого пятого шестого седьмого восьмого девятого десятого "
     "одиннадцатого двенадцатого"
 ).split()
