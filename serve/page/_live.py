@@ -31,18 +31,20 @@ class Live:
         self._ended = ended
         self._open = 0
 
-    async def endpoint(self, _: Request) -> Response:
-        """Open a stream."""
+    async def endpoint(self, request: Request) -> Response:
+        """Open a stream; ``since``: the revision that the page shows, so that nothing between both is missed."""
         if self._open >= MOST_OPEN or self._ended():
             return Response(status_code=503, headers=PAGE_HEADERS)
         return StreamingResponse(
-            self._events(), media_type="text/event-stream", headers=PAGE_HEADERS
+            self._events(request.query_params.get("since", "")),
+            media_type="text/event-stream",
+            headers=PAGE_HEADERS,
         )
 
-    async def _events(self) -> AsyncIterator[str]:
+    async def _events(self, since: str) -> AsyncIterator[str]:
         self._open += 1
         try:
-            seen = await self._now(0)
+            seen = int(since[:20]) if since.isdecimal() else await self._now(0)
             yield "retry: 5000\n\n"
             beats = 0
             while not self._ended():

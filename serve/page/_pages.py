@@ -45,7 +45,7 @@ from ._numbers import (
     zone_offset,
 )
 from ._rendering import PAGE_HEADERS, respond, static_file
-from ._snapshots import Snapshots
+from ._snapshots import SHOWN, Snapshots
 from ._sources import Sources
 from ._views import Views
 from ._words import Words, chosen_language, words_in
@@ -176,7 +176,9 @@ class Pages:
     def _readable(self, request: Request, make: Callable[[], Response]) -> Response:
         """Return the result of `make`, or a page with the reason why the address cannot be read."""
         with read_in(request.cookies.get("zone"), self._t(request).language):
+            shown = None
             try:
+                shown = SHOWN.set(self._revision())
                 return make()
             except UnreadableAddressError as error:
                 return self._message(request, 400, "gone", why=str(error))
@@ -184,6 +186,9 @@ class Pages:
                 answer = self._failure_page(request, "store_away", status=503)
                 answer.headers["Retry-After"] = str(RETRY_AFTER_S)
                 return answer
+            finally:
+                if shown is not None:
+                    SHOWN.reset(shown)
 
     def _view(
         self,
@@ -449,6 +454,7 @@ class Pages:
             "time": lambda at_ms: clock(at_ms, now_ms),
             "shown": lambda name: "–" if name == UNNAMED else name,
             "unnamed": UNNAMED,
+            "revision": SHOWN.get(""),
             "zone": zone_name(now_ms),
             "zone_offset": zone_offset(now_ms),
             "number": number,

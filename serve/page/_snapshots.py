@@ -6,6 +6,7 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
+from contextvars import ContextVar
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -15,6 +16,8 @@ LEAST_S = 2.0
 MOST_S = 30.0
 """Seconds after which it is computed again even without new requests, as its period has moved on."""
 MOST_KEPT = 50
+SHOWN: ContextVar[int] = ContextVar("shown")
+"""The revision of the oldest view of the page that is being made; set by whoever makes a page."""
 
 
 class Snapshots:
@@ -42,9 +45,11 @@ class Snapshots:
             found = self._fresh(key)
             if found is not None:
                 value: T = found[2]
+                _note_shown(found[0])
                 return value
             revision = self._revision()
             made = make()
+            _note_shown(revision)
             with self._lock:
                 now = self._clock()
                 self._kept[key] = (revision, now, made)
@@ -65,3 +70,7 @@ class Snapshots:
         if age <= LEAST_S or (age <= MOST_S and found[0] == self._revision()):
             return found
         return None
+
+
+def _note_shown(revision: int) -> None:
+    SHOWN.set(min(SHOWN.get(revision), revision))

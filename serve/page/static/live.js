@@ -6,6 +6,7 @@
   let busy = false;
   let held = false;
   let wanted = false;
+  let announced = 0; // the store's revision, until it was fetched
   const main = () => document.getElementById("main");
   const live = () => main().dataset.live === "yes";
 
@@ -28,7 +29,11 @@
     request.onload = () => {
       const fresh = request.response && request.response.getElementById("main");
       if (fresh && inUse()) wanted = true;
-      else if (fresh) replace(fresh, request.response);
+      else if (fresh) {
+        replace(fresh, request.response);
+        if (Number(fresh.dataset.revision) < announced) wanted = true; // a view of two seconds ago
+        announced = 0;
+      }
     };
     request.onloadend = () => setTimeout(() => { busy = false; if (wanted) refresh(); }, LEAST_MS);
     request.send();
@@ -39,6 +44,7 @@
     const focused = main().contains(document.activeElement) && document.activeElement.getAttribute("href");
     main().replaceChildren(...[...fresh.childNodes].map((node) => document.importNode(node, true)));
     main().dataset.live = fresh.dataset.live;
+    main().dataset.revision = fresh.dataset.revision;
     document.title = page.title;
     document.querySelector("footer")?.replaceChildren(...[...(page.querySelector("footer")?.childNodes ?? [])].map((node) => document.importNode(node, true)));
     const [old, now] = [document.querySelector(".live"), page.querySelector(".live")];
@@ -84,8 +90,8 @@
   let stream = null;
   const listen = () => {
     stream?.close();
-    stream = document.hidden ? null : new EventSource("/live");
-    stream?.addEventListener("changed", refresh);
+    stream = document.hidden ? null : new EventSource(`/live?since=${main().dataset.revision ?? ""}`);
+    stream?.addEventListener("changed", (event) => { announced = Number(event.data); refresh(); });
   };
   document.addEventListener("visibilitychange", () => { listen(); if (!document.hidden) refresh(); });
   listen();

@@ -1,10 +1,11 @@
 """What is computed once for everybody."""
 
+import contextvars
 import gc
 import threading
 import weakref
 
-from ragmeter.serve.page._snapshots import LEAST_S, MOST_KEPT, MOST_S, Snapshots
+from ragmeter.serve.page._snapshots import LEAST_S, MOST_KEPT, MOST_S, SHOWN, Snapshots
 
 
 class Source:
@@ -91,3 +92,17 @@ def test_who_asks_for_the_same_at_once_waits_for_the_first():
 
     assert got == ["slow", "slow"]
     assert source.made == 0
+
+
+def test_a_page_knows_the_revision_of_its_oldest_view():
+    source = Source()
+    source.get("services")
+    source.revision = 2
+
+    def page():
+        SHOWN.set(source.revision)
+        source.get("services")
+        source.get("overview")
+        return SHOWN.get()
+
+    assert contextvars.copy_context().run(page) == 1
