@@ -32,7 +32,7 @@ class Live:
         self._open = 0
 
     async def endpoint(self, request: Request) -> Response:
-        """Open a stream; ``since``: the revision that the page shows, so that nothing between both is missed."""
+        """Open a stream; ``since``: the revision that the page shows, so that nothing after it is missed."""
         if self._open >= MOST_OPEN or self._ended():
             return Response(status_code=503, headers=PAGE_HEADERS)
         return StreamingResponse(
