@@ -57,7 +57,9 @@ def test_the_reference_has_every_option_metric_and_error():
 
 
 def test_help_shows_patterns_with_their_asterisks(monkeypatch):
-    monkeypatch.setattr("typer.rich_utils.MAX_WIDTH", 200)  # read once, by the first help of a process
+    monkeypatch.setattr(
+        "typer.rich_utils.MAX_WIDTH", 200
+    )  # read once, by the first help of a process
     shown = CliRunner().invoke(app, ["spans", "--help"]).output
 
     assert "search_*:text=body,id=sku" in shown
