@@ -179,7 +179,7 @@ def _parts_by(rule: re.Pattern[str], first: re.Match[str], text: str) -> Iterato
         if len(heads) < len(parts):
             return map(_labelled, parts)
         parts = [part[head.end() :] for part, head in zip(parts, heads, strict=True)]
-    return map(_named if all(map(_begins_with_name, parts)) else _labelled, parts)
+    return map(_below_name if all(map(_begins_with_name, parts)) else _labelled, parts)
 
 
 _TABLE = re.compile(
@@ -254,7 +254,7 @@ def _begins_with_name(part: str) -> bool:
     return bool(name.strip()) and 2 * len(name) < max(map(len, body.split("\n")))
 
 
-def _named(part: str) -> Document:
+def _below_name(part: str) -> Document:
     name, _, body = part.partition("\n")
     return Document(body.strip(), _id_of(name.rstrip(" \t:：")))
 

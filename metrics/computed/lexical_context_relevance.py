@@ -232,7 +232,7 @@ class _HanTopic:
         if (self._size + len(self._others)) * len(context.sentences) > _MOST_WORK:
             raise TooLongError(f"more than {_MOST_WORK} pairs of a word and a sentence to compare")
         parts = self.parts_of(present(self._bits, there))
-        held = [self.held(line, parts) for line in context.memoize(sentence_lines)]
+        held = [self.bits_in(line, parts) for line in context.memoize(sentence_lines)]
         held.append((0, 0))
         others = [_NONE] * len(held)
         if self._others:
@@ -253,7 +253,7 @@ class _HanTopic:
         """Return the characters of words, each with the bits of those that it begins and, shifted, ends."""
         return [(one, self._parts[one]) for one in frozenset("".join(terms))]
 
-    def held(self, line: str, parts: Iterable[tuple[str, int]]) -> tuple[int, int]:
+    def bits_in(self, line: str, parts: Iterable[tuple[str, int]]) -> tuple[int, int]:
         """Return the bits of the words in a line, and of the parts of words there."""
         found = whole = 0
         for character, bits in parts:

@@ -17,7 +17,7 @@ MOST_S = 30.0
 """Seconds after which it is computed again even without new requests, as its period has moved on."""
 MOST_KEPT = 50
 SHOWN: ContextVar[int] = ContextVar("shown")
-"""The revision of the oldest view of the page that is being made; set by whoever makes a page."""
+"""The revision of the oldest view on the page in progress; `Pages` sets it for each page."""
 
 
 class Snapshots:

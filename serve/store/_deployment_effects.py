@@ -129,13 +129,14 @@ class DeploymentEffects:
             if found is not None:
                 said = ComparisonView(score=score, effect=found.effect, **found._asdict())
                 break
+        alike = clustering_of(after)
         whole = replace(
             one,
             comparison=said,
             bad_before=_bad_of(before),
-            bad_after=bad_in(database, part, (at, _LATEST), clustering_of(after)),
+            bad_after=bad_in(database, part, (at, _LATEST), alike),
         )
-        parts = parts_of(_part_counts(after), _part_counts(before), clustering_of(after))
+        parts = parts_of(_part_counts(after), _part_counts(before), alike)
         return DeploymentEffect(revision, now, whole, parts)
 
 

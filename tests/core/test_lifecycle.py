@@ -167,7 +167,7 @@ def test_meters_do_not_know_of_each_other():
 
 
 @pytest.mark.parametrize("shut_down", [True, False])
-def test_a_meter_that_nobody_holds_goes_away(shut_down, monkeypatch):
+def test_a_meter_without_references_is_collected(shut_down, monkeypatch):
     """Also where it was never shut down: a script that runs again at every click builds another each time."""
     monkeypatch.setattr(queue, "IDLE_S", 60.0 if shut_down else 0.0)
     meter = RagMeter(metrics=[context_tally], exporters=[InMemoryExporter()])

@@ -95,7 +95,7 @@ def _record_contained(component: str, error: Exception) -> None:
     """Record a contained error, unless it comes from the race of a frozen clock.
 
     freezegun replaces ``time.monotonic`` for all threads, and its replacement raises ``IndexError`` in a
-    thread that reads the clock at the moment another one unfreezes it, whoever's thread that is.
+    thread that reads the clock at the moment another one unfreezes it, in those of other libraries, too.
     """
     innermost = traceback.extract_tb(error.__traceback__)[-1]
     if "freezegun" in Path(innermost.filename).parts:

@@ -76,10 +76,10 @@ def test_what_is_sent_meanwhile_is_taken_once_the_server_is_there(front, client)
 
 
 def test_a_server_that_cannot_be_made_frees_its_port(front, monkeypatch):
-    def taken(*_):
+    def refuse(*_):
         raise ConfigurationError("taken")
 
-    monkeypatch.setattr("ragmeter.serve.server.bind_grpc", taken)
+    monkeypatch.setattr("ragmeter.serve.server.bind_grpc", refuse)
     with pytest.raises(ConfigurationError, match="taken"):
         Server(front=front)
     with socket.socket(socket.AF_UNIX) as client, pytest.raises(OSError, match="refused"):

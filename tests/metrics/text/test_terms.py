@@ -34,7 +34,7 @@ def test_two_lines_together_have_what_either_has(han: set[str], line: str, follo
     )
     topic = _HanTopic(search_terms(han))
     (whole, parts), (others, more) = (
-        topic.held(one, topic.parts_of(han)) for one in (line, following)
+        topic.bits_in(one, topic.parts_of(han)) for one in (line, following)
     )
     assert topic.credit(whole | others, parts | more) == expected
 
