@@ -59,10 +59,7 @@ def check_meter(meter: object) -> None:
 
 
 def instrument(
-    meter: RagMeter | None = None,
-    *,
-    frameworks: Iterable[str] | None = None,
-    **options: Any,
+    meter: RagMeter | None = None, *, frameworks: Iterable[str] | None = None, **options: Any
 ) -> RagMeter:
     """Score every RAG request of this process, in every installed framework.
 
@@ -84,12 +81,8 @@ def instrument(
         ConfigurationError: A framework's name is unknown, or it is not installed; an option is not
             the handler's, or has a wrong value. Nothing is attached or changed then.
     """
-    modules = {
-        name: import_module(FRAMEWORKS[name][1]) for name in _selected_frameworks(frameworks)
-    }
-    chosen = options_by_framework(
-        {name: module.HANDLER for name, module in modules.items()}, options
-    )
+    modules = {name: import_module(FRAMEWORKS[name][1]) for name in _selected_frameworks(frameworks)}
+    chosen = options_by_framework({name: module.HANDLER for name, module in modules.items()}, options)
     with _lock:
         made: RagMeter | None = None
         meter = default_meter() if meter is None else meter
@@ -99,9 +92,7 @@ def instrument(
             meter = made = RagMeter.from_env()
         try:
             # All of them first: a wrong value must not leave half of the frameworks attached.
-            handlers = {
-                name: module.HANDLER(meter, **chosen[name]) for name, module in modules.items()
-            }
+            handlers = {name: module.HANDLER(meter, **chosen[name]) for name, module in modules.items()}
         except BaseException:
             if made is not None:
                 made.shutdown(timeout_s=0)
@@ -142,14 +133,10 @@ def _selected_frameworks(frameworks: Iterable[str] | None) -> list[str]:
     names = [frameworks] if isinstance(frameworks, str) else list(frameworks)
     for name in names:
         if name not in FRAMEWORKS:
-            raise ConfigurationError(
-                f"unknown framework {name!r}; known: {', '.join(sorted(FRAMEWORKS))}"
-            )
+            raise ConfigurationError(f"unknown framework {name!r}; known: {', '.join(sorted(FRAMEWORKS))}")
         if not is_installed(FRAMEWORKS[name][0]):
             extra = name.replace("_", "-")
-            raise ConfigurationError(
-                f"framework {name!r} is not installed: {install_command(extra)}"
-            )
+            raise ConfigurationError(f"framework {name!r} is not installed: {install_command(extra)}")
     return names
 
 
@@ -171,17 +158,13 @@ def options_by_framework(
                     f"attached: {', '.join(handlers) or 'none'}"
                 )
             if not isinstance(value, Mapping):
-                raise ConfigurationError(
-                    f"{option}={value!r}: pass a dictionary of its handler's options"
-                )
+                raise ConfigurationError(f"{option}={value!r}: pass a dictionary of its handler's options")
             continue
         if option not in SHARED_OPTIONS and len(handlers) > 1:
             takers = [name for name in handlers if option in known[name]]
             if takers:
                 ways = " or ".join(f"{name}={{{option!r}: ...}}" for name in takers)
-                raise ConfigurationError(
-                    f"{option} does not mean the same in every framework: pass {ways}"
-                )
+                raise ConfigurationError(f"{option} does not mean the same in every framework: pass {ways}")
         for name in handlers:
             chosen[name][option] = value
     for name in handlers:

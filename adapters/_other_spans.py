@@ -46,9 +46,7 @@ _OPENINFERENCE = "openinference.instrumentation.langchain"
 
 def _context_reader() -> Callable[[], object]:
     """Return the `get` of the variable in which OpenTelemetry stores its context, else `get_current`."""
-    variable = getattr(
-        getattr(opentelemetry.context, "_RUNTIME_CONTEXT", None), "_current_context", None
-    )
+    variable = getattr(getattr(opentelemetry.context, "_RUNTIME_CONTEXT", None), "_current_context", None)
     return variable.get if isinstance(variable, ContextVar) else get_current
 
 
@@ -110,8 +108,7 @@ def openinference_span(run_id: UUID) -> SpanContext | None:
 def _has_mark(span: Span, marks: Mapping[str, frozenset[str]]) -> bool:
     attributes = _attributes(span)
     return any(
-        isinstance(value := attributes.get(key), str) and value in values
-        for key, values in marks.items()
+        isinstance(value := attributes.get(key), str) and value in values for key, values in marks.items()
     )
 
 
@@ -170,18 +167,14 @@ def seen_span() -> SeenSpan | None:
     )
 
 
-def choose_spans(
-    begin: SeenSpan | None, end: SeenSpan | None, kind: SpanKind = "workflow"
-) -> CallSpans:
+def choose_spans(begin: SeenSpan | None, end: SeenSpan | None, kind: SpanKind = "workflow") -> CallSpans:
     """Return the spans of a call of this kind, from those current at its begin and at its end."""
     seen = begin or end
     if seen is None:
         return CallSpans(None, None)
     for own, around in ((begin, end), (end, begin)):
         if _is_child(own, around):
-            return CallSpans(
-                None if own is None else own.context, None if around is None else around.context
-            )
+            return CallSpans(None if own is None else own.context, None if around is None else around.context)
     for marked in (begin, end):
         if marked is not None and marked.kind == kind and marked.library not in _NEVER_END:
             return CallSpans(marked.context, marked.context)
@@ -227,16 +220,12 @@ class CapturedSpans:
         if not self._watched or span is None:
             return
         one = _CapturedSpan(None if own is None else own.span_id, started_ns, time.time_ns())
-        self._requests[span.trace_id] = (*self._requests.get(span.trace_id, ()), one)[
-            -MOST_IN_TRACE:
-        ]
+        self._requests[span.trace_id] = (*self._requests.get(span.trace_id, ()), one)[-MOST_IN_TRACE:]
         while len(self._requests) > MOST_TRACES:
             for oldest in tuple(self._requests)[: MOST_TRACES // 10]:
                 self._requests.pop(oldest, None)
 
-    def covers(
-        self, trace_id: str, span_ids: Collection[str], started_ns: int, ended_ns: int
-    ) -> bool:
+    def covers(self, trace_id: str, span_ids: Collection[str], started_ns: int, ended_ns: int) -> bool:
         """Return whether a callback captured the request of these spans.
 
         By its span; where the callback did not know it, by its time: within the trace.

@@ -27,9 +27,7 @@ _PLACES: Mapping[str, Sequence[tuple[str, ...]]] = {
     **dict.fromkeys(_NAMES, ((),)),
     **dict.fromkeys(("_collection", "collection"), _OF_COLLECTION),
     **dict.fromkeys(("_index", "index"), _OF_INDEX),
-    **dict.fromkeys(
-        ("config", "_config", "_store", "_client", "client", "_PGVectorStore__vs"), _OF_OTHERS
-    ),
+    **dict.fromkeys(("config", "_config", "_store", "_client", "client", "_PGVectorStore__vs"), _OF_OTHERS),
 }
 """The attributes with the name, of LangChain's and LlamaIndex's stores or of the client's object in them."""
 

@@ -123,15 +123,11 @@ class ResultNote(Protocol):
 N = TypeVar("N", bound=ResultNote)
 
 
-def retrieved_by_shape(
-    notes: Sequence[N], calls: Sequence[Step], *, lists_only: bool = False
-) -> list[N]:
+def retrieved_by_shape(notes: Sequence[N], calls: Sequence[Step], *, lists_only: bool = False) -> list[N]:
     """Return the unnamed tools that retrieved, with their documents set; rules as in `shaped_documents`."""
     results = [(note.ended_order or 0, note.result) for note in notes]
     found: list[N] = []
-    for note, documents in zip(
-        notes, shaped_documents(results, calls, lists_only=lists_only), strict=True
-    ):
+    for note, documents in zip(notes, shaped_documents(results, calls, lists_only=lists_only), strict=True):
         if documents:
             note.contexts, note.result = documents, None
             found.append(note)
@@ -152,17 +148,10 @@ def shaped_documents(
         lists_only: Whether a text counts only if it is a list: in a request with a known retrieval, a tool's
             text may be anything.
     """
-    if (
-        not (results and calls)
-        or sum(len(text) for call in calls for _, text in call.sent) > MAX_PROMPTS
-    ):
+    if not (results and calls) or sum(len(text) for call in calls for _, text in call.sent) > MAX_PROMPTS:
         return [() for _ in results]
     pages = [
-        (
-            call.started_ns,
-            "\0".join(letters_of(text) for _, text in call.sent),
-            letters_of(call.words),
-        )
+        (call.started_ns, "\0".join(letters_of(text) for _, text in call.sent), letters_of(call.words))
         for call in calls
     ]
     shaped: list[tuple[ContextSnapshot, ...]] = []
@@ -295,11 +284,7 @@ class Lookout:
         return tuple(ContextSnapshot.take(*item[:4]) for item in found)
 
     def note(
-        self,
-        calls: Sequence[Sent],
-        given: Sequence[GaveOut],
-        question: str | None,
-        said: Sequence[str | None],
+        self, calls: Sequence[Sent], given: Sequence[GaveOut], question: str | None, said: Sequence[str | None]
     ) -> None:
         """Record a request that called a model and gave no sample. Compares nothing yet."""
         self._unseen += 1
@@ -320,11 +305,7 @@ class Lookout:
             meter.port.retrieval_unseen(self._framework, reason, look)
 
     def _suspects(
-        self,
-        calls: Sequence[Sent],
-        given: Sequence[GaveOut],
-        question: str | None,
-        said: Sequence[str | None],
+        self, calls: Sequence[Sent], given: Sequence[GaveOut], question: str | None, said: Sequence[str | None]
     ) -> Suspects:
         line = self._line
         if default_meter() is not None and default_meter() is self._meter():
@@ -351,9 +332,7 @@ def read_results(notes: Iterable[ResultNote], lookout: Lookout) -> bool:
     return all_read
 
 
-def suspects_in(
-    given: Iterable[GaveOut], prompts: Sequence[str], known: Iterable[str | None]
-) -> list[GaveOut]:
+def suspects_in(given: Iterable[GaveOut], prompts: Sequence[str], known: Iterable[str | None]) -> list[GaveOut]:
     """Return the first producer of each output text that occurred in a prompt; runs on the worker.
 
     Args:
@@ -365,9 +344,7 @@ def suspects_in(
     if sum(map(len, prompts)) > MAX_PROMPTS:
         return []
     page = "\0".join(map(letters_of, prompts))
-    others = [
-        letters for text in known if text and weight_of(letters := letters_of(text)) >= MIN_LETTERS
-    ]
+    others = [letters for text in known if text and weight_of(letters := letters_of(text)) >= MIN_LETTERS]
     found: list[GaveOut] = []
     letters_found: list[str] = []
     nameless: GaveOut | None = None

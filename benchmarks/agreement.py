@@ -56,10 +56,7 @@ def auroc(rows: Iterable[tuple[bool, float]]) -> float:
 
 
 def interval(
-    rows: Iterable[T],
-    group_of: Callable[[T], Hashable],
-    measure: Callable[[list[T]], float],
-    resamples: int,
+    rows: Iterable[T], group_of: Callable[[T], Hashable], measure: Callable[[list[T]], float], resamples: int
 ) -> tuple[float, float]:
     """Return the 95 % interval of a measure, by resampling the groups of rows that belong together."""
     by_group: dict[Hashable, list[T]] = {}
@@ -70,9 +67,7 @@ def interval(
         value
         for _ in range(resamples)
         if not math.isnan(
-            value := measure(
-                [row for group in generator.choices(groups, k=len(groups)) for row in group]
-            )
+            value := measure([row for group in generator.choices(groups, k=len(groups)) for row in group])
         )
     )
     return found[int(0.025 * len(found))], found[int(0.975 * len(found)) - 1]

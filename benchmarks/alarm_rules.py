@@ -43,9 +43,7 @@ def wilson(mean: Numbers, n: Numbers, z: float = 1.959964) -> tuple[Numbers, Num
 
 def fell(traffic: Traffic) -> Flags:
     """Return for each step whether `RagmeterQualityFell` fires."""
-    n, total, squares = (
-        over(each, 6 * PER_HOUR) for each in (traffic.n, traffic.total, traffic.squares)
-    )
+    n, total, squares = (over(each, 6 * PER_HOUR) for each in (traffic.n, traffic.total, traffic.squares))
     known, n = n >= 5, np.maximum(n, 1.0)
     mean = total / n
     left = np.maximum(n - 1, 1.0)
@@ -94,20 +92,11 @@ def false_alarm_rows(worlds: int, rates: tuple[int, ...] = RATES) -> list[Row]:
         count = 0
         for rate in rates:
             chance = np.random.default_rng([31, number, rate])
-            count += sum(
-                alarms(fell(world(scene, rate, WEEKS, chance))[PER_WEEK:]) for _ in range(worlds)
-            )
+            count += sum(alarms(fell(world(scene, rate, WEEKS, chance))[PER_WEEK:]) for _ in range(worlds))
         weeks = worlds * len(rates) * (WEEKS - 1)
         note = f"{weeks} weeks, as many at each of {', '.join(map(str, rates))}/h, seed 31"
         limit = 0.05 if scene in STEADY else None
-        rows.append(
-            _row(
-                f"RagmeterQualityFell: false alarms a week, {scene.name}",
-                count / weeks,
-                limit,
-                note,
-            )
-        )
+        rows.append(_row(f"RagmeterQualityFell: false alarms a week, {scene.name}", count / weeks, limit, note))
     return rows
 
 

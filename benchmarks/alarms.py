@@ -80,11 +80,7 @@ class Traffic:
 
 
 def world(
-    scene: Scene,
-    rate: float,
-    weeks: float,
-    chance: np.random.Generator,
-    lower: Numbers | float = 0.0,
+    scene: Scene, rate: float, weeks: float, chance: np.random.Generator, lower: Numbers | float = 0.0
 ) -> Traffic:
     """Return simulated traffic.
 
@@ -114,9 +110,7 @@ def world(
     values = chance.uniform(0.3, 0.9, between.sum())
     at = np.repeat(slot, between)
     return Traffic(
-        n.astype(float),
-        ones + np.bincount(at, values, count),
-        ones + np.bincount(at, values * values, count),
+        n.astype(float), ones + np.bincount(at, values, count), ones + np.bincount(at, values * values, count)
     )
 
 
@@ -162,15 +156,12 @@ def false_alarm_rows(weeks: int, rates: Sequence[int] = RATES) -> list[Row]:
             for rate in rates:
                 chance = np.random.default_rng([seed, number, rate])
                 lines[scene.name, rate] = sum(
-                    len(falls(world(scene, rate, LEARNING_WEEKS + part, chance)))
-                    for part in _parts(each, 8)
+                    len(falls(world(scene, rate, LEARNING_WEEKS + part, chance))) for part in _parts(each, 8)
                 )
         note = f"{in_all} weeks, as many at each of {', '.join(map(str, rates))}/h, seed {seed}"
         for scene in scenes:
             alarms = sum(lines[scene.name, rate] for rate in rates)
-            rows.append(
-                _row(f"false alarms a week: {scene.name}", alarms / in_all, limit, note=note)
-            )
+            rows.append(_row(f"false alarms a week: {scene.name}", alarms / in_all, limit, note=note))
         worst = max(lines, key=lambda line: lines[line])
         rows += [
             _row(f"false alarms a week: all {what}", sum(lines.values()) / in_all / len(scenes), limit,
@@ -289,10 +280,7 @@ def segment_rows(runs: int, segments: int = 50, fallen: int = 5) -> list[Row]:
     wrong, together, alone = set(), [], []
     for number in range(runs):
         detectors = [FallDetector() for _ in range(segments)]
-        traffic = [
-            world(PLAIN, 40, weeks, chance, lower if one < fallen else 0.0)
-            for one in range(segments)
-        ]
+        traffic = [world(PLAIN, 40, weeks, chance, lower if one < fallen else 0.0) for one in range(segments)]
         first: dict[int, int] = {}
         by_itself: dict[int, int] = {}
         for index, blocks in enumerate(zip(*[one.blocks() for one in traffic], strict=True)):
@@ -358,12 +346,8 @@ def verdict_rows(worlds: int, weeks: int, rates: Sequence[int] = (40, 200)) -> l
                 hours = []
                 for _ in range(worlds):
                     at = LEARNING_WEEKS * PER_WEEK + int(chance.integers(0, PER_WEEK // 2))
-                    share = np.where(
-                        np.arange(4 * PER_WEEK) < at, usual, usual + part * (wrong - usual)
-                    )
-                    found = next(
-                        (one for one, _ in falls(_shares(share, rate, chance)) if one >= at), None
-                    )
+                    share = np.where(np.arange(4 * PER_WEEK) < at, usual, usual + part * (wrong - usual))
+                    found = next((one for one, _ in falls(_shares(share, rate, chance)) if one >= at), None)
                     late = math.inf if found is None else (found + 1 - at) / PER_HOUR
                     hours.append(late if late <= MISSED_H else math.inf)
                 rows.append(
@@ -404,9 +388,7 @@ def cost_rows(weeks: int) -> list[Row]:
     began = time.thread_time()
     falls(traffic)
     took = (time.thread_time() - began) / len(traffic.n) * 1e6
-    return [
-        _row("CPU of a block of five minutes", took, 31.0, unit="µs", note=f"{weeks} weeks, 200/h")
-    ]
+    return [_row("CPU of a block of five minutes", took, 31.0, unit="µs", note=f"{weeks} weeks, 200/h")]
 
 
 def benchmark(settings: Settings) -> list[Row]:

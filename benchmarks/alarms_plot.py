@@ -12,17 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
-from alarms import (
-    LEARNING_WEEKS,
-    PER_DAY,
-    PER_HOUR,
-    PER_WEEK,
-    PLAIN,
-    Numbers,
-    Scene,
-    Traffic,
-    world,
-)
+from alarms import LEARNING_WEEKS, PER_DAY, PER_HOUR, PER_WEEK, PLAIN, Numbers, Scene, Traffic, world
 
 from ragmeter.watch.change import ALARM_EVIDENCE, FallDetector
 

@@ -47,9 +47,7 @@ def rows_of(count: int, *, short: bool) -> Iterator[dict[str, object]]:
     chance = random.Random(11)
 
     def text(sentences: int) -> str:
-        return " ".join(
-            " ".join(chance.choices(WORDS, k=15)).capitalize() + "." for _ in range(sentences)
-        )
+        return " ".join(" ".join(chance.choices(WORDS, k=15)).capitalize() + "." for _ in range(sentences))
 
     for number in range(count):
         if short:
@@ -86,9 +84,7 @@ def evaluated(data: Path, out: Path, *metrics: str) -> dict[str, float]:
 
 
 def benchmark(settings: Settings) -> list[Row]:
-    repeats, count, few, many = (
-        (1, 60, 100, 400) if settings.quick else (3, 12_000, 12_000, 1_000_000)
-    )
+    repeats, count, few, many = (1, 60, 100, 400) if settings.quick else (3, 12_000, 12_000, 1_000_000)
     rows: list[Row] = []
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)

@@ -76,9 +76,7 @@ def prepare(variant: str, options: dict[str, Any]) -> Any:
             calls.working = False
         sys.setprofile(None)
         return {
-            "application": [
-                [*place, times] for place, times in calls.application.items() if is_ours(place[0])
-            ],
+            "application": [[*place, times] for place, times in calls.application.items() if is_ours(place[0])],
             "beside": [[*place, times] for place, times in calls.beside.items()],
         }
 

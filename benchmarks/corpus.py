@@ -42,9 +42,7 @@ def change(text: str, chance: random.Random, others: Sequence[str]) -> str | Non
         return None
     place, found = chance.choice(places)
     told = cut[place]
-    cut[place] = (
-        f"{told[: found.start()]}{int(found[0]) + chance.randint(1, 9)}{told[found.end() :]}"
-    )
+    cut[place] = f"{told[: found.start()]}{int(found[0]) + chance.randint(1, 9)}{told[found.end() :]}"
     if others:
         cut = [
             one if at == place or chance.random() < 2 / 3 else chance.choice(others)
@@ -58,11 +56,7 @@ def measure_conflicts(texts: Sequence[str], language: str) -> None:
     pool = [one for text in texts for one in sentences(text)]
     clean = [read_chunk(text) for text in texts]
     print(f"{language}: {len(texts)} clean chunks, pairs listed: {len(find_conflicts(clean))}")
-    for name, others in (
-        ("one number changed", ()),
-        ("and a third of the rest", pool),
-        ("copies", None),
-    ):
+    for name, others in (("one number changed", ()), ("and a third of the rest", pool), ("copies", None)):
         order = list(texts)
         chance.shuffle(order)
         made: list[tuple[str, str]] = []
@@ -71,16 +65,13 @@ def measure_conflicts(texts: Sequence[str], language: str) -> None:
             if changed is not None and len(made) < PLANTED:
                 made.append((text, changed))
         found = {
-            frozenset(one.ranks)
-            for one in find_conflicts([*clean, *(read_chunk(one) for _, one in made)])
+            frozenset(one.ranks) for one in find_conflicts([*clean, *(read_chunk(one) for _, one in made)])
         }
         hit = sum(frozenset(map(rank_of, pair)) in found for pair in made)
         print(f"  {name}: {hit} of {len(made)} found, other pairs {len(found) - hit}")
 
 
-def measure_traffic(
-    questions: Sequence[tuple[str, str, int]], texts: Sequence[str], language: str
-) -> None:
+def measure_traffic(questions: Sequence[tuple[str, str, int]], texts: Sequence[str], language: str) -> None:
     """Print whether poisoned chunks and hubs are listed; each question is sent six times."""
     chance = random.Random(language)
     metric = LexicalContextUtilization()
@@ -98,10 +89,7 @@ def measure_traffic(
         [score] = metric.compute(RagSample(question="-", contexts=contexts, answer=answer))
         bad = chance.random() < (POISON if right in poisoned else SLIPS)
         memory.add(
-            [RetrievedContext(text=one) for one in contexts],
-            at=float(n),
-            bad=bad,
-            used=used_places(score),
+            [RetrievedContext(text=one) for one in contexts], at=float(n), bad=bad, used=used_places(score)
         )
     view = memory.view(chunks.chunks())
     starts = {" ".join(texts[at][:80].split()) for at in poisoned}
@@ -130,9 +118,7 @@ def measure_counting() -> None:
         requests.append([RetrievedContext(text=f"chunk {n}", id=str(n)) for n in sorted(chosen)])
     for at, contexts in enumerate(requests):
         parts[at % 4].add(contexts, at=float(at), bad=False, used=())
-    known = [
-        [RetrievedContext(text=f"{n} {m} {'word ' * 150}") for m in range(4)] for n in range(500)
-    ]
+    known = [[RetrievedContext(text=f"{n} {m} {'word ' * 150}") for m in range(4)] for n in range(500)]
     memory = CorpusMemory()
     for _ in range(2):
         began = time.process_time()
@@ -156,9 +142,7 @@ def measure_memory(texts: Sequence[str]) -> None:
     memory, chunks = CorpusMemory(), GapMemory()
     for n in range(6_000):
         text = f"{n}. {texts[n % len(texts)]}"
-        memory.add(
-            [RetrievedContext(text=text, id=f"document-{n}")], at=float(n), bad=False, used=(0,)
-        )
+        memory.add([RetrievedContext(text=text, id=f"document-{n}")], at=float(n), bad=False, used=(0,))
         if n < 2_500:
             chunks.add_chunks([text])
     forget_texts()
@@ -170,9 +154,7 @@ def measure_memory(texts: Sequence[str]) -> None:
     new = [f"new {text}" for text in texts]
     began = time.process_time()
     GapMemory().add_chunks(new)
-    print(
-        f"a chunk never seen before: {(time.process_time() - began) / len(new) * 1e3:.2f} ms, beside scoring"
-    )
+    print(f"a chunk never seen before: {(time.process_time() - began) / len(new) * 1e3:.2f} ms, beside scoring")
 
 
 def read_xquad(folder: Path, language: str) -> tuple[list[str], list[tuple[str, str, int]]]:

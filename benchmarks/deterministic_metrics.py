@@ -12,16 +12,7 @@ from typing import Any
 
 from deterministic_packages import PREPARE, STRATEGIES
 from environments import child_environment
-from measure import (
-    Row,
-    Settings,
-    growth,
-    median,
-    number,
-    run,
-    spread,
-    start,
-)
+from measure import Row, Settings, growth, median, number, run, spread, start
 
 NAME = "deterministic_metrics"
 
@@ -70,9 +61,7 @@ class Bench:
                 other.append(median(b["ms"]))
                 for x, y in zip(a["values"], b["values"], strict=False):
                     compared += 1
-                    alike += all(
-                        abs((p or 0.0) - (q or 0.0)) < 1e-9 for p, q in zip(x, y, strict=True)
-                    )
+                    alike += all(abs((p or 0.0) - (q or 0.0)) < 1e-9 for p, q in zip(x, y, strict=True))
         return mine, other, alike, compared
 
     def row(
@@ -94,17 +83,7 @@ class Bench:
         met = ratio >= at_least if at_least and ratio else None
         apart = spread(mine) + (f"; peer {spread(other)}" if other else "")
         return Row(
-            NAME,
-            what,
-            "ms",
-            median(mine),
-            there,
-            peer if other else None,
-            ratio,
-            target,
-            met,
-            apart,
-            note,
+            NAME, what, "ms", median(mine), there, peer if other else None, ratio, target, met, apart, note
         )
 
 
@@ -118,32 +97,19 @@ def headline(bench: Bench) -> list[Row]:
         rouge, by_sentence = "rouge" in strategy, "sentence" in strategy
         what = f"PrecisionRecallF1 {strategy}, 10 × 3 × {words} words"
         theirs = 1 if rouge else 5
-        result = bench.compare(
-            "precision_recall", peer, 5, theirs, repeats, strategy=strategy, **size
-        )
+        result = bench.compare("precision_recall", peer, 5, theirs, repeats, strategy=strategy, **size)
         # Textbook ROUGE-L and ragmeter's sentences are other definitions; equality is shown below.
         same = strategy == "exact_chunk_match"
         rows.append(
-            bench.row(
-                what, peer, result, at_least=500 if rouge and not bench.quick else None, same=same
-            )
+            bench.row(what, peer, result, at_least=500 if rouge and not bench.quick else None, same=same)
         )
         if same or (by_sentence and not bench.has_punkt):
             continue
         result = bench.compare(
-            "precision_recall",
-            peer,
-            5,
-            theirs,
-            repeats,
-            strategy=strategy,
-            backend="rouge_compat",
-            **size,
+            "precision_recall", peer, 5, theirs, repeats, strategy=strategy, backend="rouge_compat", **size
         )
         how = "rouge_compat" if rouge else ""
-        how += (" and " if how and by_sentence else "") + (
-            "nltk's sentences" if by_sentence else ""
-        )
+        how += (" and " if how and by_sentence else "") + ("nltk's sentences" if by_sentence else "")
         rows.append(bench.row(f"{what}, by {how}", peer, result))
     return rows
 
@@ -165,17 +131,9 @@ def by_size(bench: Bench) -> list[Row]:
                 theirs = 1 if size["contexts"] * size["words"] <= 2000 else 0
                 peer = "continuous-eval" if theirs else ""
                 result = bench.compare(
-                    "precision_recall",
-                    peer,
-                    7,
-                    theirs,
-                    1 if bench.quick else 3,
-                    strategy=strategy,
-                    **size,
+                    "precision_recall", peer, 7, theirs, 1 if bench.quick else 3, strategy=strategy, **size
                 )
-                what = (
-                    f"PrecisionRecallF1 {strategy}, {size['contexts']} × 3 × {size['words']} words"
-                )
+                what = f"PrecisionRecallF1 {strategy}, {size['contexts']} × 3 × {size['words']} words"
                 rows.append(bench.row(what, peer, result, same=False))
                 mine.append(median(result[0]))
                 other.append(median(result[1]) if result[1] else None)
@@ -197,9 +155,7 @@ def others(bench: Bench) -> list[Row]:
         rows.append(bench.row(f"ROUGE-L of two texts of {words} words", "rouge-score", result))
     for size in (5,) if bench.quick else (5, 50):
         result = bench.compare("ranks", "llama-index", 50, 50, repeats, size=size)
-        rows.append(
-            bench.row(f"AP, RR, NDCG, hit rate by id, {size} retrieved", "llama-index", result)
-        )
+        rows.append(bench.row(f"AP, RR, NDCG, hit rate by id, {size} retrieved", "llama-index", result))
         result = bench.compare("by_id", "ragas", 50, 50, repeats, size=size)
         rows.append(bench.row(f"precision and recall by id, {size} retrieved", "ragas", result))
     size = {"contexts": 5, "references": 3, "words": 20 if bench.quick else 200}

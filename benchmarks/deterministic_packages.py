@@ -12,12 +12,7 @@ from typing import Any
 
 from texts import sample_fields, text
 
-STRATEGIES = [
-    "exact_chunk_match",
-    "exact_sentence_match",
-    "rouge_chunk_match",
-    "rouge_sentence_match",
-]
+STRATEGIES = ["exact_chunk_match", "exact_sentence_match", "rouge_chunk_match", "rouge_sentence_match"]
 
 
 def timed(jobs: list[Callable[[], Any]]) -> dict[str, Any]:
@@ -48,9 +43,7 @@ def ours() -> dict[str, Callable[..., Any]]:
     def with_ids(seed: int, size: int) -> Any:
         fields = ids(seed, size)
         contexts = [{"text": "", "id": one} for one in fields["retrieved"]]
-        return RagSample(
-            question="", contexts=contexts, reference=Reference(context_ids=fields["expected"])
-        )
+        return RagSample(question="", contexts=contexts, reference=Reference(context_ids=fields["expected"]))
 
     def values(metric: Any, given: Any) -> list[float | None]:
         return [score.value for score in metric.compute(given)]
@@ -74,9 +67,7 @@ def ours() -> dict[str, Callable[..., Any]]:
 
     def rouge_l(words: int, seeds: list[int]) -> Any:
         pairs = [pair(words, seed) for seed in seeds]
-        return timed(
-            [lambda p=p: list(rouge_l_of_tokens(tokens(p[1]), tokens(p[0]))) for p in pairs]
-        )
+        return timed([lambda p=p: list(rouge_l_of_tokens(tokens(p[1]), tokens(p[0]))) for p in pairs])
 
     def ranks(size: int, seeds: list[int]) -> Any:
         metric = RankedRetrieval(strategy="exact_chunk_match", by="ids")
@@ -107,11 +98,7 @@ def continuous_eval() -> dict[str, Callable[..., Any]]:
     )
 
     kinds = dict(
-        zip(
-            STRATEGIES,
-            (ExactChunkMatch, ExactSentenceMatch, RougeChunkMatch, RougeSentenceMatch),
-            strict=True,
-        )
+        zip(STRATEGIES, (ExactChunkMatch, ExactSentenceMatch, RougeChunkMatch, RougeSentenceMatch), strict=True)
     )
 
     def precision_recall(strategy: str, **size: Any) -> Any:
@@ -140,12 +127,7 @@ def rouge_score() -> dict[str, Callable[..., Any]]:
 
 
 def llama_index() -> dict[str, Callable[..., Any]]:
-    from llama_index.core.evaluation.retrieval.metrics import (
-        MRR,
-        NDCG,
-        AveragePrecision,
-        HitRate,
-    )
+    from llama_index.core.evaluation.retrieval.metrics import MRR, NDCG, AveragePrecision, HitRate
 
     metrics = AveragePrecision(), MRR(), NDCG(), HitRate()
 
@@ -184,9 +166,7 @@ def ragas() -> dict[str, Callable[..., Any]]:
         metrics = IDBasedContextPrecision(), IDBasedContextRecall()
         given = [ids(seed, size) for seed in seeds]
         samples = [
-            SingleTurnSample(
-                retrieved_context_ids=g["retrieved"], reference_context_ids=g["expected"]
-            )
+            SingleTurnSample(retrieved_context_ids=g["retrieved"], reference_context_ids=g["expected"])
             for g in given
         ]
         return timed([lambda s=s: score(metrics, s) for s in samples])
@@ -194,9 +174,7 @@ def ragas() -> dict[str, Callable[..., Any]]:
     def lexical(**size: Any) -> Any:
         metrics = NonLLMContextPrecisionWithReference(), NonLLMContextRecall()
         samples = [
-            SingleTurnSample(
-                retrieved_contexts=one["contexts"], reference_contexts=one["reference_contexts"]
-            )
+            SingleTurnSample(retrieved_contexts=one["contexts"], reference_contexts=one["reference_contexts"])
             for one in (sample_fields(**one) for one in sizes(**size))
         ]
         return timed([lambda s=s: score(metrics, s) for s in samples])
@@ -205,10 +183,7 @@ def ragas() -> dict[str, Callable[..., Any]]:
 
 
 def sizes(contexts: int, words: int, references: int, seeds: list[int]) -> list[dict[str, int]]:
-    return [
-        {"contexts": contexts, "words": words, "references": references, "seed": seed}
-        for seed in seeds
-    ]
+    return [{"contexts": contexts, "words": words, "references": references, "seed": seed} for seed in seeds]
 
 
 def pair(words: int, seed: int) -> tuple[str, str]:

@@ -87,9 +87,7 @@ def installed_copy() -> str:
     assert version is not None
     facts = folder / f"ragmeter_otel-{version[1]}.dist-info"
     facts.mkdir()
-    (facts / "METADATA").write_text(
-        f"Metadata-Version: 2.1\nName: ragmeter-otel\nVersion: {version[1]}\n"
-    )
+    (facts / "METADATA").write_text(f"Metadata-Version: 2.1\nName: ragmeter-otel\nVersion: {version[1]}\n")
     return str(folder)
 
 
@@ -124,8 +122,5 @@ def child_environment() -> dict[str, str]:
     # llama-index-core ships the sentence model and the token table that others would download.
     static = llama_index_data()
     if static is not None and static.is_dir():
-        path |= {
-            "NLTK_DATA": str(static / "nltk_cache"),
-            "TIKTOKEN_CACHE_DIR": str(static / "tiktoken_cache"),
-        }
+        path |= {"NLTK_DATA": str(static / "nltk_cache"), "TIKTOKEN_CACHE_DIR": str(static / "tiktoken_cache")}
     return {**QUIET, **path}

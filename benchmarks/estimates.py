@@ -185,9 +185,7 @@ def hour_of(
     table = QualityTable(clock)
     for place, (at, number, value) in enumerate(sorted(turn)):
         clock.now = began_s + at
-        sample = RagSample(
-            question=f"{number if named == 'question' else f'{number} {place}'}", name="qa"
-        )
+        sample = RagSample(question=f"{number if named == 'question' else f'{number} {place}'}", name="qa")
         request = RagRun(
             sample=sample, run_id=str(place), framework="manual", started_ns=1, ended_ns=2,
             conversation_id=f"{number}" if named == "id" else None,
@@ -240,9 +238,7 @@ def weight_rows(worlds: int) -> list[Row]:
     quiet, busy = 1200, 12_000
     truth = (quiet * 0.75 + busy * 0.60) / (quiet + busy)
     for _ in range(worlds):
-        y = np.concatenate(
-            [scores("judge-like", quiet, chance), scores("judge-like", busy, chance, 0.15)]
-        )
+        y = np.concatenate([scores("judge-like", quiet, chance), scores("judge-like", busy, chance, 0.15)])
         x = free_scores(y, 0.6, chance)
         rate = np.concatenate([np.full(quiet, 0.5), np.full(busy, 1 / 32)])
         probability = np.where(x < np.quantile(x, 0.02), 1.0, rate)
@@ -284,10 +280,7 @@ def rate_rows(requests: int) -> list[Row]:
 def cost_rows(requests: int) -> list[Row]:
     """Return the rows of the CPU time that counting adds to the meter's own threads."""
     names = ["lexical_groundedness", *(f"score_{number}" for number in range(19))]
-    free = {
-        name: Score(name=name, value=0.5, status="ok", method="lexical", definition="1")
-        for name in names
-    }
+    free = {name: Score(name=name, value=0.5, status="ok", method="lexical", definition="1") for name in names}
     verdict = Score(name="faithfulness", value=0.7, status="ok", method="llm", definition="1")
     one = [JudgedScore("faithfulness", "hash", 0.0, 1.0)]
     known = {"lexical_groundedness": free["lexical_groundedness"], "faithfulness": verdict}
@@ -324,14 +317,9 @@ def mtrag() -> tuple[Numbers, Numbers] | None:
     folder = os.environ.get("RAGMETER_BENCH_DATA")
     if not folder:
         return None
-    found = read_json(
-        Path(folder), "mtrag_human", "reference_subset_with_human_evaluations.json.gz"
-    )
+    found = read_json(Path(folder), "mtrag_human", "reference_subset_with_human_evaluations.json.gz")
     rows = [one["annotations"] for one in found["evaluations"]]
-    people = [
-        (np.mean([int(one["value"]) for one in row["faithfulness"].values()]) - 1) / 3
-        for row in rows
-    ]
+    people = [(np.mean([int(one["value"]) for one in row["faithfulness"].values()]) - 1) / 3 for row in rows]
     judge = [float(next(iter(row["rl_f"].values()))["value"]) for row in rows]
     return np.array(people), np.array(judge)
 
@@ -374,9 +362,7 @@ class _World:
         """Return for `count` requests whether each is good, and whether the judge calls it good."""
         z = self._chance.random(count) < share
         says = np.where(
-            z,
-            self._chance.choice(self._says[True], count),
-            self._chance.choice(self._says[False], count),
+            z, self._chance.choice(self._says[True], count), self._chance.choice(self._says[False], count)
         )
         return z.astype(float), says
 
@@ -391,9 +377,7 @@ def transport_rows(worlds: int) -> list[Row]:
         people, judge = data
         good, says = people >= 0.9, (judge >= 0.8).astype(float)
         before = float(good.mean())
-        cases.append(
-            ("MTRAG's labels, good share .25", (says[good], says[~good]), 300, 400, before, 0.25)
-        )
+        cases.append(("MTRAG's labels, good share .25", (says[good], says[~good]), 300, 400, before, 0.25))
     rows = []
     for what, answers, labels, judged, before, now in cases:
         world = _World(*answers, chance)
@@ -435,9 +419,7 @@ def kappa_rows(worlds: int) -> list[Row]:
             interval = kappa(drawn.table)
             held += interval.lower <= truth <= interval.upper
         note = f"{worlds} tables, seed {seed}"
-        found.append(
-            _row(f"interval of κ holds the truth, {n} requests", held / worlds, 0.925, note=note)
-        )
+        found.append(_row(f"interval of κ holds the truth, {n} requests", held / worlds, 0.925, note=note))
     return found
 
 

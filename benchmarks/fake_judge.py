@@ -25,9 +25,7 @@ ITEMS = 3
 """Entries in a list whose length the schema leaves open."""
 
 
-def instance(
-    schema: dict[str, Any], root: dict[str, Any], key: str = "", count: int = ITEMS
-) -> Any:
+def instance(schema: dict[str, Any], root: dict[str, Any], key: str = "", count: int = ITEMS) -> Any:
     """Return a value that `schema` allows."""
     if "$ref" in schema:
         found: Any = root
@@ -121,13 +119,7 @@ def forms(body: dict[str, Any]) -> Any:
 def responses_reply(model: str, said: str) -> dict[str, Any]:
     """Return a reply in the format of OpenAI's newer endpoint, ``/responses``."""
     content = [{"type": "output_text", "text": said, "annotations": [], "logprobs": []}]
-    message = {
-        "id": "m-1",
-        "type": "message",
-        "role": "assistant",
-        "status": "completed",
-        "content": content,
-    }
+    message = {"id": "m-1", "type": "message", "role": "assistant", "status": "completed", "content": content}
     usage = {
         "input_tokens": 100, "output_tokens": 20, "total_tokens": 120,
         "input_tokens_details": {"cached_tokens": 0}, "output_tokens_details": {"reasoning_tokens": 0},
@@ -208,9 +200,7 @@ class Server:
             "object": "chat.completion",
             "created": 1,
             "model": body.get("model", "fake"),
-            "choices": [
-                {"index": 0, "finish_reason": "stop", "message": message, "logprobs": None}
-            ],
+            "choices": [{"index": 0, "finish_reason": "stop", "message": message, "logprobs": None}],
             "usage": {"prompt_tokens": 100, "completion_tokens": 20, "total_tokens": 120},
         }
         if path.endswith("/responses"):
@@ -221,9 +211,7 @@ class Server:
 
 async def serve(latency_s: float, always: str) -> None:
     server = Server(latency_s, always)
-    listening = await asyncio.start_server(
-        server.connection, "127.0.0.1", 0, backlog=1024, limit=2**22
-    )
+    listening = await asyncio.start_server(server.connection, "127.0.0.1", 0, backlog=1024, limit=2**22)
     print(listening.sockets[0].getsockname()[1], flush=True)
     await asyncio.get_running_loop().run_in_executor(None, sys.stdin.read)  # until the caller ends
 

@@ -51,10 +51,7 @@ def seen(page: Any, url: str) -> Mapping[str, Any]:
     page.call("Page.navigate", url=url)
     deadline = time.monotonic() + PATIENCE_S
     while time.monotonic() < deadline:
-        if (
-            page.evaluate("location.href") == url
-            and page.evaluate("document.readyState") == "complete"
-        ):
+        if page.evaluate("location.href") == url and page.evaluate("document.readyState") == "complete":
             found: Mapping[str, Any] = json.loads(page.evaluate(TIMED))
             if found["paint"]:
                 return found
@@ -111,9 +108,7 @@ def rows_of(found: Mapping[str, Seen], requests: int, hosts: Sequence[str]) -> l
                 Row(NAME, f"first paint of {name} of {requests:,} requests, {when}", "ms", median(taken),
                     target=f"< {aimed:,.0f}", met=median(taken) < aimed, spread=spread(taken))
             )  # fmt: skip
-    size, most = (
-        max(getattr(one, part) for one in found.values()) for part in ("size", "requests")
-    )
+    size, most = (max(getattr(one, part) for one in found.values()) for part in ("size", "requests"))
     foreign = max(sum(one.foreign for one in found.values()), len(set(hosts) - {"127.0.0.1"}))
     return [
         *rows,

@@ -36,8 +36,7 @@ PAGE = ROOT / "docs" / "first-ten-minutes.md"
 WAIT_S = 120.0
 """Seconds within which a server must answer, and a block of ``curl`` print the page's output."""
 _FENCE = re.compile(
-    r"(?:<!-- server: (?P<url>\S+) -->\s*)?^```(?P<kind>\w+)\n(?P<text>.*?)^```",
-    re.MULTILINE | re.DOTALL,
+    r"(?:<!-- server: (?P<url>\S+) -->\s*)?^```(?P<kind>\w+)\n(?P<text>.*?)^```", re.MULTILINE | re.DOTALL
 )
 _TABLE = re.compile(r"(<!-- measured -->\n).*?(<!-- /measured -->)", re.DOTALL)
 
@@ -192,10 +191,7 @@ def _answers(url: str) -> bool:
 def source(into: Path) -> Path:
     """Return a copy of this checkout without build results, like a clone."""
     listed = subprocess.run(
-        ["git", "ls-files", "-co", "--exclude-standard", "-z"],
-        cwd=ROOT,
-        check=True,
-        capture_output=True,
+        ["git", "ls-files", "-co", "--exclude-standard", "-z"], cwd=ROOT, check=True, capture_output=True
     )
     for name in filter(None, listed.stdout.decode().split("\0")):
         if (ROOT / name).is_file():
@@ -223,9 +219,7 @@ def walk(
         place = Path(folder) / "app"
         place.mkdir()
         clone = source(Path(folder) / "ragmeter") if python is None else ROOT
-        environment = {
-            key: one for key, one in QUIET.items() if not key.startswith(("RAGMETER_", "OTEL_"))
-        }
+        environment = {key: one for key, one in QUIET.items() if not key.startswith(("RAGMETER_", "OTEL_"))}
         environment |= {"RAGMETER": str(clone), "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
         if python is not None:
             (place / ".venv").symlink_to(python)
@@ -269,10 +263,7 @@ def main() -> None:
     took = []
     try:
         for section, seconds in walk(
-            sections,
-            only=only,
-            python=chosen.venv and chosen.venv.resolve(),
-            phoenix=chosen.phoenix,
+            sections, only=only, python=chosen.venv and chosen.venv.resolve(), phoenix=chosen.phoenix
         ):
             print(f"{section.number}. {section.title}: {seconds:.1f} s", flush=True)
             took.append((section, seconds))

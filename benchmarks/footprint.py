@@ -70,11 +70,7 @@ def import_cpu_ms(python: Path | str, statement: str) -> float:
     # -I would hide the checkout; the folder of the caller is not on the path either way.
     code = f"{statement}\nimport time; print('cpu', time.process_time())"
     done = subprocess.run(
-        [str(python), "-c", code],
-        check=True,
-        capture_output=True,
-        text=True,
-        env=child_environment(),
+        [str(python), "-c", code], check=True, capture_output=True, text=True, env=child_environment()
     )
     return float(done.stdout.rsplit("cpu", 1)[1]) * 1000
 
@@ -101,9 +97,7 @@ def installed(names: list[str]) -> dict[str, int]:
         except importlib.metadata.PackageNotFoundError:
             continue
         if name not in sizes:
-            paths = (
-                Path(str(file.locate())) for file in found.files or () if file.suffix != ".pyc"
-            )
+            paths = (Path(str(file.locate())) for file in found.files or () if file.suffix != ".pyc")
             sizes[name] = sum(path.stat().st_size for path in paths if path.is_file())
         for line in found.requires or ():
             needed = Requirement(line)
@@ -133,12 +127,7 @@ def installed_mb(python: Path | str, names: list[str]) -> float:
 def own_size_mb() -> float:
     """Return megabytes of ragmeter's own files."""
     rooms = ("core", "metrics", "exporters", "adapters", "fleet", "testing", "serve", "cli")
-    files = [
-        f
-        for room in rooms
-        for f in (ROOT / room).rglob("*")
-        if f.suffix in (".py", ".md", ".typed")
-    ]
+    files = [f for room in rooms for f in (ROOT / room).rglob("*") if f.suffix in (".py", ".md", ".typed")]
     return sum(file.stat().st_size for file in files) / 1e6
 
 
@@ -153,10 +142,7 @@ def import_rows(settings: Settings) -> list[Row]:
     extras = dict(list(WITH_EXTRAS.items())[: 1 if settings.quick else None])
     for extra, (theirs, ours) in extras.items():
         plan[f"{extra} alone"] = (sys.executable, theirs)
-        plan[f"{extra} and ragmeter"] = (
-            sys.executable,
-            f"{theirs}\n{ours}",
-        )
+        plan[f"{extra} and ragmeter"] = (sys.executable, f"{theirs}\n{ours}")
     for python, code in plan.values():
         import_cpu_ms(python, code)  # leaves the bytecode behind
     taken: dict[str, list[float]] = {name: [] for name in plan}
@@ -190,13 +176,7 @@ def import_rows(settings: Settings) -> list[Row]:
             theirs = median(taken[f"peer {peer}"]) - median(taken[f"bare {env}"])
             rows.append(
                 Row(
-                    "footprint",
-                    f"CPU of `{code.split(chr(10))[0]}`",
-                    "ms",
-                    value,
-                    theirs,
-                    peer,
-                    value / theirs,
+                    "footprint", f"CPU of `{code.split(chr(10))[0]}`", "ms", value, theirs, peer, value / theirs
                 )
             )
     return rows
@@ -231,15 +211,7 @@ def size_rows(settings: Settings) -> list[Row]:
         if python is not None:
             theirs = installed_mb(python, [DISTRIBUTIONS.get(peer, peer)])
             rows.append(
-                Row(
-                    "footprint",
-                    f"installed size beside {peer}",
-                    "MB",
-                    whole,
-                    theirs,
-                    peer,
-                    whole / theirs,
-                )
+                Row("footprint", f"installed size beside {peer}", "MB", whole, theirs, peer, whole / theirs)
             )
     return rows
 

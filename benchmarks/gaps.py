@@ -51,11 +51,7 @@ REFUSALS = {
     "zh": "抱歉，文档中没有相关信息。",
 }
 Fault = Literal["removed", "hidden", "refused"]
-EXPECTED = {
-    "removed": "missing_from_corpus",
-    "hidden": "retriever_misses",
-    "refused": "refuses_although_found",
-}
+EXPECTED = {"removed": "missing_from_corpus", "hidden": "retriever_misses", "refused": "refuses_although_found"}
 
 
 class Question(NamedTuple):
@@ -94,9 +90,7 @@ def read_corpus(folder: Path, language: str) -> Corpus:
     paragraphs: list[str] = []
     article_of: list[int] = []
     asked: list[tuple[str, int, int, str]] = []
-    for number, article in enumerate(
-        read_json(folder, "xquad", f"xquad.{language}.json.gz")["data"]
-    ):
+    for number, article in enumerate(read_json(folder, "xquad", f"xquad.{language}.json.gz")["data"]):
         for paragraph in article["paragraphs"]:
             text = paragraph["context"]
             cut = sentences(text)
@@ -289,11 +283,7 @@ def measure_merging(streams: Sequence[Stream]) -> None:
         now = {name: set(ranks) for name, ranks in late.gaps().members.items()}
         for name, members in early.gaps().members.items():
             ranks = set(members)
-            like = [
-                key
-                for key, other in now.items()
-                if len(ranks & other) * 3 >= min(len(ranks), len(other))
-            ]
+            like = [key for key, other in now.items() if len(ranks & other) * 3 >= min(len(ranks), len(other))]
             if like:
                 windows += 1
                 stays += name in like
@@ -310,10 +300,7 @@ def measure_scattered(folder: Path) -> None:
             rows = [row for place, row in enumerate(rows) if not row["bad"] or place % 3 == 0]
         for place, row in enumerate(rows):
             terms = topic_hashes(row["question"])
-            memory.add(
-                Asked(rank_of(f"{name}-{place}"), START, terms, row["question"]),
-                bad=bool(row["bad"]),
-            )
+            memory.add(Asked(rank_of(f"{name}-{place}"), START, terms, row["question"]), bad=bool(row["bad"]))
         listed = memory.gaps()
         print(
             f"{name}: {listed.n_bad} of {listed.n_requests} bad, groups: {len(listed.gaps)} {listed.why_empty}"

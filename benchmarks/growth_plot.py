@@ -35,10 +35,7 @@ def panels(rows: Iterable[Row]) -> dict[str, Points]:
                 by_words.setdefault((package, strategy), {})[words] = value
             if words == 100:
                 by_chunks.setdefault((package, strategy), {})[chunks] = value
-    return {
-        "words per chunk, 10 × 3 chunks": by_words,
-        "retrieved chunks, n × 3 × 100 words": by_chunks,
-    }
+    return {"words per chunk, 10 × 3 chunks": by_words, "retrieved chunks, n × 3 × 100 words": by_chunks}
 
 
 def panel(title: str, points: Points, left: float, low: int, high: int) -> list[str]:
@@ -66,10 +63,7 @@ def panel(title: str, points: Points, left: float, low: int, high: int) -> list[
         way = "L".join(f"{px:.1f} {py:.1f}" for px, py in places)
         look = f'stroke="{COLOURS[package]}" stroke-dasharray="{DASHES[strategy]}"'
         out.append(f'<path d="M{way}" fill="none" stroke-width="2" {look}/>')
-        out += [
-            f'<circle cx="{px:.1f}" cy="{py:.1f}" r="3" fill="{COLOURS[package]}"/>'
-            for px, py in places
-        ]
+        out += [f'<circle cx="{px:.1f}" cy="{py:.1f}" r="3" fill="{COLOURS[package]}"/>' for px, py in places]
     return out
 
 
@@ -88,9 +82,7 @@ def draw(rows: Iterable[Row]) -> str | None:
     ]
     for number, (title, points) in enumerate(found.items()):
         out += panel(title, points, LEFT + number * (WIDTH + GAP), low, max(high, low + 1))
-    for number, (package, strategy) in enumerate(
-        dict.fromkeys(key for p in found.values() for key in p)
-    ):
+    for number, (package, strategy) in enumerate(dict.fromkeys(key for p in found.values() for key in p)):
         at, base = 20 + number * 212, height - 14
         look = f'stroke="{COLOURS[package]}" stroke-dasharray="{DASHES[strategy]}"'
         out.append(f'<path d="M{at} {base - 4}h24" stroke-width="2" {look}/>')

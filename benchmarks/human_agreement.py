@@ -19,14 +19,7 @@ import verdict_agreement
 from agreement import auroc, interval, pearson, spearman
 from labelled_data import data_folder, read_json
 
-from ragmeter.metrics import (
-    AnswerOverlap,
-    LexicalGroundedness,
-    RagSample,
-    Reference,
-    content_tokens,
-    tokens,
-)
+from ragmeter.metrics import AnswerOverlap, LexicalGroundedness, RagSample, Reference, content_tokens, tokens
 from ragmeter.metrics.protocol import compute_metric
 
 BOOTSTRAPS = 2000
@@ -76,14 +69,11 @@ def mtrag(folder: Path) -> None:
                 "task": evaluation["task_id"],
                 "model": evaluation["model_id"],
                 "has documents": bool(task["contexts"]),
-                "lexical_groundedness": value(
-                    LexicalGroundedness(), sample, "lexical_groundedness"
-                ),
+                "lexical_groundedness": value(LexicalGroundedness(), sample, "lexical_groundedness"),
                 "token_f1": value(AnswerOverlap(), sample, "token_f1"),
                 "rouge_l": value(AnswerOverlap(), sample, "rouge_l"),
                 "content F1": multiset_f1(
-                    content_tokens(sample.answer or ""),
-                    content_tokens(task["targets"][0]["text"]),
+                    content_tokens(sample.answer or ""), content_tokens(task["targets"][0]["text"])
                 ),
                 **{name: automatic(notes[name]) for name in ("rl_f", "Bert-KPrec", "rb_llm")},
                 **{name: human(notes[name]) for name in ("faithfulness", "completeness")},
@@ -140,10 +130,7 @@ def uncertainty(rows: list[dict[str, Any]]) -> None:
 
     tasks = len({row["task"] for row in rows})
     print(f"  95 % intervals over {tasks} tasks, {BOOTSTRAPS} resamples:")
-    for name, measure in (
-        ("Spearman of lexical_groundedness", own),
-        ("its lead over the RAGAS judge", lead),
-    ):
+    for name, measure in (("Spearman of lexical_groundedness", own), ("its lead over the RAGAS judge", lead)):
         low, high = interval(rows, lambda row: row["task"], measure, BOOTSTRAPS)
         print(f"    {name:39} {low:+.3f} to {high:+.3f}")
 
@@ -158,9 +145,7 @@ def ragchecker(folder: Path) -> None:
     if records is None or published is None:
         return
     judged = {record["instance_id"]: record for record in published}
-    print(
-        f"\nRAGChecker, preference between two answers, n = {len(records)} (× 100)        Pearson Spearman"
-    )
+    print(f"\nRAGChecker, preference between two answers, n = {len(records)} (× 100)        Pearson Spearman")
     for label in ("correctness_label", "completeness_label", "overall_label"):
         wanted = [float(record[label]) for record in records]
         print(f"  {label.removesuffix('_label')}")
@@ -216,8 +201,7 @@ def xquad(folder: Path) -> None:
                 scored.append((own, share))
             found.append(auroc(scored))
         print(
-            f"    {language}: white space {found[0]:.3f}, tokens {found[1]:.3f}, "
-            f"content tokens {found[2]:.3f}"
+            f"    {language}: white space {found[0]:.3f}, tokens {found[1]:.3f}, content tokens {found[2]:.3f}"
         )
 
 

@@ -14,18 +14,7 @@ from collections.abc import Callable
 from typing import Any
 
 from fake_judge import FakeJudge
-from measure import (
-    Row,
-    Settings,
-    WorkerError,
-    absent_rows,
-    median,
-    number,
-    reason,
-    run,
-    spread,
-    start,
-)
+from measure import Row, Settings, WorkerError, absent_rows, median, number, reason, run, spread, start
 
 NAME = "judged_metrics"
 LATENCY_S = 0.2
@@ -184,9 +173,7 @@ def trulens(url: str) -> Callable[..., float]:
             jobs += [lambda c=c: provider.context_relevance(QUESTION, c) for c in given["contexts"]]
         if "faithfulness" in names:
             whole = "\n".join(given["contexts"])
-            jobs.append(
-                lambda: provider.groundedness_measure_with_cot_reasons(whole, given["answer"])
-            )
+            jobs.append(lambda: provider.groundedness_measure_with_cot_reasons(whole, given["answer"]))
         if "answer_relevancy" in names:
             jobs.append(lambda: provider.relevance(QUESTION, given["answer"]))
         before = time.perf_counter()
@@ -213,9 +200,7 @@ class Bench:
         self.rows: list[Row] = []
         pythons = {peer: settings.python_of(peer, peer) for peer in PREPARE if peer != "ours"}
         there = {peer: python for peer, python in pythons.items() if python is not None}
-        self.workers, self.absent = start(
-            __file__, {"ours": None, **there}, ["ours"], {"url": judge.url}
-        )
+        self.workers, self.absent = start(__file__, {"ours": None, **there}, ["ours"], {"url": judge.url})
         for peer in there.keys() - self.absent.keys():
             self.judged_by_peer(peer, ["context_relevancy"])  # a first call loads much
 
@@ -269,9 +254,7 @@ class Bench:
             theirs = self.judged_by_peer(peer, their_names) if peer else None
             for key, unit in (("calls", "calls"), ("tokens", "tokens"), ("ms", "ms")):
                 own = median(mine["ms"]) if key == "ms" else mine[key]
-                their = (
-                    None if theirs is None else median(theirs["ms"]) if key == "ms" else theirs[key]
-                )
+                their = None if theirs is None else median(theirs["ms"]) if key == "ms" else theirs[key]
                 ratio = own / their if their else None
                 target, met = None, None
                 if key == "calls" and most_calls is not None:
@@ -279,11 +262,9 @@ class Bench:
                 if key == "tokens" and most_tokens is not None and peer == aimed_at:
                     target = f"≤ 1/{number(1 / most_tokens)}"
                     met = None if ratio is None else ratio <= most_tokens
-                name = {
-                    "calls": "judge calls",
-                    "tokens": "prompt tokens",
-                    "ms": "wall time at 200 ms a call",
-                }[key]
+                name = {"calls": "judge calls", "tokens": "prompt tokens", "ms": "wall time at 200 ms a call"}[
+                    key
+                ]
                 apart = spread(mine["ms"]) if key == "ms" else None
                 note = None
                 if key == "tokens":
@@ -307,9 +288,7 @@ def benchmark(settings: Settings) -> list[Row]:
             bench.compare(four, FOUR, {"ragas": FOUR}, "known reference", most_calls=3, **third)
             bench.compare(four, FOUR, {"ragas": FOUR}, "same request", most_calls=0)
             bench.compare(f"{four}, fused", fused, {"ragas": FOUR}, "cold", most_calls=1, **eighth)
-            bench.compare(
-                f"{four}, fused", fused, {"ragas": FOUR}, "known reference", most_calls=1, **eighth
-            )
+            bench.compare(f"{four}, fused", fused, {"ragas": FOUR}, "known reference", most_calls=1, **eighth)
             bench.compare("precision + recall + relevancy", THREE, {"deepeval": THREE})
             one = ["faithfulness"]
             bench.compare("faithfulness", one, {"ragas": one, "deepeval": one, "trulens": one})

@@ -100,8 +100,7 @@ def rated_answers(folder: Path) -> tuple[list[RatedAnswer], list[str]]:
                 answer=evaluation["model_response"],
                 judged=float(judged["value"]),
                 **{
-                    name: math.fsum(float(r["value"]) for r in notes[name].values())
-                    / len(notes[name])
+                    name: math.fsum(float(r["value"]) for r in notes[name].values()) / len(notes[name])
                     for name in ("faithfulness", "appropriateness", "completeness")
                 },
             )
@@ -117,9 +116,7 @@ class Bm25:
         self._lengths = [counts.total() for counts in self._counts]
         self._mean = sum(self._lengths) / len(texts)
         found = Counter(term for counts in self._counts for term in counts)
-        self._idf = {
-            term: math.log(1 + (len(texts) - n + 0.5) / (n + 0.5)) for term, n in found.items()
-        }
+        self._idf = {term: math.log(1 + (len(texts) - n + 0.5) / (n + 0.5)) for term, n in found.items()}
 
     def ranked(self, question: str) -> list[int]:
         """Return the indices of all texts, the nearest first."""
@@ -142,15 +139,12 @@ class Bm25:
         rare = math.log(1 + len(self._counts) + 0.5)
         length = 1.2 * (0.25 + 0.75 * counts.total() / self._mean)
         scored = math.fsum(
-            self._idf.get(term, rare) * counts[term] * 2.2 / (counts[term] + length)
-            for term in terms
+            self._idf.get(term, rare) * counts[term] * 2.2 / (counts[term] + length) for term in terms
         )
         return scored / (2.2 * math.fsum(self._idf.get(term, rare) for term in terms) or 1.0)
 
 
-def swapped_contexts(
-    answers: Sequence[RatedAnswer], documents: Sequence[str]
-) -> dict[str, tuple[str, ...]]:
+def swapped_contexts(answers: Sequence[RatedAnswer], documents: Sequence[str]) -> dict[str, tuple[str, ...]]:
     """Return, for each task with passages, as many wrong ones: BM25's nearest of other conversations."""
     search = Bm25(documents)
     places = {text: place for place, text in enumerate(documents)}
@@ -166,8 +160,7 @@ def swapped_contexts(
             others = [
                 place
                 for place in search.ranked(answer.question)
-                if collection.get(place) == answer.collection
-                and place not in own[answer.conversation]
+                if collection.get(place) == answer.collection and place not in own[answer.conversation]
             ]
             found[answer.task] = tuple(documents[place] for place in others[: len(answer.contexts)])
     return found
@@ -185,8 +178,7 @@ def built_requests(folder: Path, language: str) -> list[BuiltRequest]:
         for paragraph in article["paragraphs"]:
             paragraphs.append(paragraph["context"])
             asked += [
-                (qa["question"], len(paragraphs) - 1, qa["answers"][0]["text"])
-                for qa in paragraph["qas"]
+                (qa["question"], len(paragraphs) - 1, qa["answers"][0]["text"]) for qa in paragraph["qas"]
             ]
     random.Random(1).shuffle(asked)
     search = Bm25(paragraphs)

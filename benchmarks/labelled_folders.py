@@ -125,9 +125,7 @@ def _ragtruth(path: Path) -> Iterator[LabelledAnswer]:
         yield LabelledAnswer(
             set="ragtruth_qa",
             question=info["question"],
-            contexts=tuple(
-                part.strip() for part in _PASSAGE.split(info["passages"]) if part.strip()
-            ),
+            contexts=tuple(part.strip() for part in _PASSAGE.split(info["passages"]) if part.strip()),
             answer=response["response"],
             bad=bool(response["labels"]),
             group=response["source_id"],

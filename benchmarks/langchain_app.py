@@ -48,9 +48,7 @@ def _join(documents: list[Document]) -> str:
 
 def make_retriever(contexts: int = 5, words: int = 200, delay_s: float = 0.0) -> FixedRetriever:
     documents = [
-        Document(
-            id=f"doc-{n}", page_content=text(words, n), metadata={"source": f"{n}.md", "page": n}
-        )
+        Document(id=f"doc-{n}", page_content=text(words, n), metadata={"source": f"{n}.md", "page": n})
         for n in range(contexts)
     ]
     return FixedRetriever(documents=documents, delay_s=delay_s)
@@ -125,8 +123,6 @@ def requests(loop: Any, callbacks: list[Any]) -> dict[str, Callable[[str], Any]]
         "LCEL ainvoke": lambda q: loop.run_until_complete(chain.ainvoke(q, config)),
         "LCEL stream": lambda q: exhaust(chain.stream(q, config)),
         "LangGraph invoke": lambda q: graph.invoke({"question": q}, config),
-        "LangGraph ainvoke": lambda q: loop.run_until_complete(
-            graph.ainvoke({"question": q}, config)
-        ),
+        "LangGraph ainvoke": lambda q: loop.run_until_complete(graph.ainvoke({"question": q}, config)),
         "LangGraph stream": lambda q: exhaust(graph.stream({"question": q}, config)),
     }

@@ -43,9 +43,7 @@ Labelled = tuple[str, bool, float]
 """The group for resampling, the label, the score."""
 
 
-def value(
-    metric: ComputedMetric, question: str, contexts: Sequence[str], answer: str = ""
-) -> float | None:
+def value(metric: ComputedMetric, question: str, contexts: Sequence[str], answer: str = "") -> float | None:
     sample = RagSample(question=question, contexts=contexts, answer=answer)
     return compute_metric(metric, sample)[0].value
 
@@ -62,15 +60,9 @@ def with_interval(rows: Sequence[Labelled]) -> str:
 
 def unfaithful(answers: Sequence[RatedAnswer]) -> None:
     print("\nMTRAG, AUROC of finding answers that people rated badly (higher is better)")
-    grounded = [
-        value(LexicalGroundedness(), one.question, one.contexts, one.answer) or 0.0
-        for one in answers
-    ]
+    grounded = [value(LexicalGroundedness(), one.question, one.contexts, one.answer) or 0.0 for one in answers]
     for label, fine in (
-        (
-            f"unfaithful (mean of 3 raters <= {BAD_RATING})",
-            lambda one: one.faithfulness > BAD_RATING,
-        ),
+        (f"unfaithful (mean of 3 raters <= {BAD_RATING})", lambda one: one.faithfulness > BAD_RATING),
         ("bad in any of three ratings", lambda one: not one.is_bad),
     ):
         count = sum(not fine(one) for one in answers)
@@ -94,8 +86,7 @@ def refusals(folder: Path, answers: Sequence[RatedAnswer]) -> None:
     print("\nrefusal: answers by label")
     for name, said in texts.items():
         labels = Counter(
-            compute_metric(Refusal(), RagSample(question=None, answer=text))[0].label
-            for text in said
+            compute_metric(Refusal(), RagSample(question=None, answer=text))[0].label for text in said
         )
         print(f"    {name:12} n = {len(said)}: {dict(sorted(labels.items(), key=str))}")
 
@@ -154,9 +145,7 @@ def used(answers: Sequence[RatedAnswer], documents: Sequence[str]) -> None:
         shown = [(text, True) for text in one.contexts]
         shown += [(text, False) for text in wrong[one.task]]
         random.Random(one.task).shuffle(shown)
-        sample = RagSample(
-            question=one.question, contexts=[text for text, _ in shown], answer=one.answer
-        )
+        sample = RagSample(question=one.question, contexts=[text for text, _ in shown], answer=one.answer)
         (score,) = compute_metric(LexicalContextUtilization(), sample)
         if score.value is None:
             continue

@@ -90,13 +90,7 @@ class Worker:
         self.variant = variant
         self._errors = tempfile.TemporaryFile(mode="w+")  # noqa: SIM115 -- closed with the worker
         self._process = subprocess.Popen(
-            [
-                str(python or sys.executable),
-                script,
-                "--worker",
-                variant,
-                json.dumps(dict(options or {})),
-            ],
+            [str(python or sys.executable), script, "--worker", variant, json.dumps(dict(options or {}))],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._errors,
@@ -224,8 +218,7 @@ def reason(error: WorkerError) -> str:
 def absent_rows(benchmark: str, absent: Mapping[str, str]) -> list[Row]:
     """Return a row for each peer that did not start."""
     return [
-        Row(benchmark, f"beside {peer}", "", None, note=f"could not run: {why}")
-        for peer, why in absent.items()
+        Row(benchmark, f"beside {peer}", "", None, note=f"could not run: {why}") for peer, why in absent.items()
     ]
 
 

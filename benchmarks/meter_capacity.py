@@ -62,9 +62,7 @@ def resident_mb() -> float:
     statm = Path("/proc/self/statm")
     if statm.exists():
         return int(statm.read_text().split()[1]) * resource.getpagesize() / 1e6
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (
-        1e6 if sys.platform == "darwin" else 1e3
-    )
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1e6 if sys.platform == "darwin" else 1e3)
 
 
 def samples(count: int, first: int, kind: str) -> list[Any]:
@@ -82,18 +80,12 @@ def samples(count: int, first: int, kind: str) -> list[Any]:
     seeds = range(count) if known else range(first, first + count)
     made = [sample(5, 200, 3, seed) for seed in seeds]
     if known:
-        changed = [
-            {"question": f"{one.question} {first}", "answer": f"{one.answer} {first}."}
-            for one in made
-        ]
+        changed = [{"question": f"{one.question} {first}", "answer": f"{one.answer} {first}."} for one in made]
         made = [one.model_copy(update=new) for one, new in zip(made, changed, strict=True)]
     if "no reference" in kind:
         made = [one.model_copy(update={"reference": None}) for one in made]
     if "reference answer" in kind:
-        made = [
-            one.model_copy(update={"reference": Reference(answer=one.reference.answer)})
-            for one in made
-        ]
+        made = [one.model_copy(update={"reference": Reference(answer=one.reference.answer)}) for one in made]
     return made
 
 
@@ -101,9 +93,7 @@ def capacity(variant: str) -> dict[str, Any]:
     """Commands of a worker that measures CPU per sample of one metric set."""
     from ragmeter import Limits, RagMeter
 
-    meter = RagMeter(
-        metrics=SETS.get(variant), exporters=[Nowhere()], limits=Limits(queue_size=100_000)
-    )
+    meter = RagMeter(metrics=SETS.get(variant), exporters=[Nowhere()], limits=Limits(queue_size=100_000))
     state = {"seed": 1}
 
     def batch(count: int) -> float:
@@ -148,9 +138,7 @@ def waiting() -> dict[str, Any]:
         return 1.0
 
     def weigh(count: int) -> dict[str, float]:
-        meter = RagMeter(
-            metrics=[stands_still], exporters=[Nowhere()], limits=Limits(queue_size=count)
-        )
+        meter = RagMeter(metrics=[stands_still], exporters=[Nowhere()], limits=Limits(queue_size=count))
         meter.submit(sample(1, 5, 1, 0))
         time.sleep(0.2)
         given = samples(count, 10, "no reference")
@@ -303,8 +291,7 @@ def growth_rows(settings: Settings) -> list[Row]:
                 chosen = points[:2] if settings.quick else points
                 costs = [
                     median(
-                        worker.ask("cost", **{**middle, over: point})
-                        for _ in range(1 if settings.quick else 3)
+                        worker.ask("cost", **{**middle, over: point}) for _ in range(1 if settings.quick else 3)
                     )
                     for point in chosen
                 ]
@@ -389,12 +376,7 @@ def down_rows(settings: Settings, rate: float) -> list[Row]:
 
 
 def benchmark(settings: Settings) -> list[Row]:
-    return (
-        capacity_rows(settings)
-        + growth_rows(settings)
-        + memory_rows(settings)
-        + overload_rows(settings)
-    )
+    return capacity_rows(settings) + growth_rows(settings) + memory_rows(settings) + overload_rows(settings)
 
 
 if __name__ == "__main__":

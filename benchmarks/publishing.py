@@ -70,9 +70,7 @@ def prepare(variant: str, options: dict[str, Any]) -> Mapping[str, Callable[...,
     kept = Kept()
     if variant == "worker":
         publishing = RagMeter(
-            metrics=[],
-            exporters=[FleetPublisher(kept, linger_s=0.0)],
-            limits=Limits(queue_size=100_000),
+            metrics=[], exporters=[FleetPublisher(kept, linger_s=0.0)], limits=Limits(queue_size=100_000)
         )
         worker = BatchWorker(RagMeter(exporters=[Nowhere()], limits=Limits(queue_size=100_000)))
 
@@ -92,9 +90,7 @@ def prepare(variant: str, options: dict[str, Any]) -> Mapping[str, Callable[...,
         folder = Path(tempfile.mkdtemp(prefix="ragmeter-publishing-"))
         exporters[variant] = FleetPublisher(f"spool://{folder}", linger_s=0.0)
     metrics: Any = None if variant == "thread" else []
-    meter = RagMeter(
-        metrics=metrics, exporters=[exporters[variant]], limits=Limits(queue_size=100_000)
-    )
+    meter = RagMeter(metrics=metrics, exporters=[exporters[variant]], limits=Limits(queue_size=100_000))
 
     def measure(count: int) -> float:
         kept.bodies.clear()

@@ -58,11 +58,7 @@ def prepare(variant: str, options: dict[str, Any]) -> Mapping[str, Any]:
     def state() -> dict[str, float]:
         """Return the memory, the number of processed requests, and of rejected senders."""
         stats = server.stats()
-        return {
-            "mb": resident_mb(),
-            "through": through(),
-            "busy": stats["exports"].get("busy", 0),
-        }
+        return {"mb": resident_mb(), "through": through(), "busy": stats["exports"].get("busy", 0)}
 
     def close() -> None:
         server.stop(10.0)
@@ -107,9 +103,7 @@ def send(port: int, given: Sequence[bytes], until: float | None = None, first_id
                 body = renamed(given[turn % len(given)], first_id + turn)
                 turn += SENDERS
             while True:
-                connection.request(
-                    "POST", "/v1/traces", body, {"Content-Type": "application/x-protobuf"}
-                )
+                connection.request("POST", "/v1/traces", body, {"Content-Type": "application/x-protobuf"})
                 answer = connection.getresponse()
                 answer.read()
                 if answer.status == 200:

@@ -79,17 +79,13 @@ def prepare(variant: str, options: dict[str, Any]) -> Any:
     loop = asyncio.new_event_loop()
 
     def asked(callbacks: list[Any]) -> dict[str, Any]:
-        return {
-            way: call for way, call in requests(loop, callbacks).items() if way in options["ways"]
-        }
+        return {way: call for way, call in requests(loop, callbacks).items() if way in options["ways"]}
 
     beside = {"nothing attached": asked([]), "a handler that does nothing": asked([nothing()])}
     return Path(asked(callbacks), spans, drain, beside if variant == "ours" else None).commands()
 
 
-WAYS = [
-    f"{kind} {way}" for kind in ("LCEL", "LangGraph") for way in ("invoke", "ainvoke", "stream")
-]
+WAYS = [f"{kind} {way}" for kind in ("LCEL", "LangGraph") for way in ("invoke", "ainvoke", "stream")]
 
 
 def benchmark(settings: Settings) -> list[Row]:

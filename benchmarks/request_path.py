@@ -304,9 +304,7 @@ def during(worker: Any, way: str, rounds: int, count: int) -> dict[str, list[flo
     """Return the cost of `worker` above that of its other attachable variants in one process, by round."""
     taken = [worker.ask("beside", way=way, count=count) for _ in range(rounds)]
     return {
-        f"while it runs, above {name}": [
-            (median(spent[""]) - median(spent[name])) / 1000 for spent in taken
-        ]
+        f"while it runs, above {name}": [(median(spent[""]) - median(spent[name])) / 1000 for spent in taken]
         for name in taken[0]
         if name
     }

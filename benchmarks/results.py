@@ -100,9 +100,7 @@ class Part:
 
 
 def git(*arguments: str) -> str:
-    done = subprocess.run(
-        ["git", *arguments], check=False, capture_output=True, text=True, cwd=ROOT
-    )
+    done = subprocess.run(["git", *arguments], check=False, capture_output=True, text=True, cwd=ROOT)
     return done.stdout.strip()
 
 
@@ -153,9 +151,7 @@ def peers(peers_dir: Path, earlier: str = "") -> list[str]:
     for env in plan["envs"]:
         wanted = [name for name, peer in plan["peers"].items() if peer["env"] == env]
         if not env_dir(env, peers_dir).exists():
-            said = re.search(
-                rf"^- peers in `{env}`: (?!not set up).*(\n  - .*)*", earlier, re.MULTILINE
-            )
+            said = re.search(rf"^- peers in `{env}`: (?!not set up).*(\n  - .*)*", earlier, re.MULTILINE)
             if said is not None:
                 out += said[0].splitlines()
                 continue
@@ -213,17 +209,13 @@ def together(parts: list[Part], earlier: str, now: list[str]) -> list[Part]:
     took = {part.name: part for part in parts}
     out = list(parts)
     then = [line.removeprefix("- ") for line in earlier.splitlines() if line.startswith(HOST)]
-    moved = (
-        "" if [f"- {line}" for line in then] == now or not then else "; then: " + "; ".join(then)
-    )
+    moved = "" if [f"- {line}" for line in then] == now or not then else "; then: " + "; ".join(then)
     for name, old in written(earlier).items():
         part = took.get(name)
         if part is not None and part.problem is None and part.date >= old.date:
             continue
         first = old.written[0] if "; then: " in old.written[0] else old.written[0] + moved
-        kept = replace(
-            old, problem=part.problem if part else None, written=(first, *old.written[1:])
-        )
+        kept = replace(old, problem=part.problem if part else None, written=(first, *old.written[1:]))
         out = [one for one in out if one.name != name] + [kept]
     return out
 
@@ -271,7 +263,9 @@ def report(parts: list[Part], peers_dir: Path, *, plot: bool, earlier: str = "")
             continue
         if part.rows:
             when = part.conditions
-            taken = f"{when['date']}, commit {when['commit']}, load {when['load_before']} → {when['load_after']}"
+            taken = (
+                f"{when['date']}, commit {when['commit']}, load {when['load_before']} → {when['load_after']}"
+            )
             lines = [f"`{name}.py`, {taken}", *table([cells(row) for row in part.rows], len(HEAD))]
         else:
             lines = list(part.written)

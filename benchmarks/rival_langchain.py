@@ -66,14 +66,10 @@ class Model(BaseChatModel):
             return AIMessage("How high is the bridge?")
         return AIMessage(seen(prompt))
 
-    def _generate(
-        self, messages: Any, stop: Any = None, run_manager: Any = None, **kwargs: Any
-    ) -> ChatResult:
+    def _generate(self, messages: Any, stop: Any = None, run_manager: Any = None, **kwargs: Any) -> ChatResult:
         return ChatResult(generations=[ChatGeneration(message=self._say(messages))])
 
-    def _stream(
-        self, messages: Any, stop: Any = None, run_manager: Any = None, **kwargs: Any
-    ) -> Any:
+    def _stream(self, messages: Any, stop: Any = None, run_manager: Any = None, **kwargs: Any) -> Any:
         for part in re.findall(r"[^,\s]+[,\s]*", str(self._say(messages).content)):
             chunk = ChatGenerationChunk(message=AIMessageChunk(part))
             if run_manager is not None:
@@ -114,9 +110,7 @@ def streamed(callbacks: list[Any]) -> None:
 def concurrent(callbacks: list[Any]) -> None:
     shared = chain(Finds())
     with ThreadPoolExecutor(12) as pool:
-        list(
-            pool.map(lambda n: shared.invoke(f"what of n{n}?", {"callbacks": callbacks}), range(12))
-        )
+        list(pool.map(lambda n: shared.invoke(f"what of n{n}?", {"callbacks": callbacks}), range(12)))
 
 
 def history_aware(callbacks: list[Any]) -> None:
@@ -175,10 +169,7 @@ def fan_out(callbacks: list[Any]) -> None:
 def grader(callbacks: list[Any]) -> None:
     def grade(state: Any) -> Any:
         model = Model()
-        verdicts = [
-            str(model.invoke(f"Relevant? {item.page_content}").content)
-            for item in state["documents"]
-        ]
+        verdicts = [str(model.invoke(f"Relevant? {item.page_content}").content) for item in state["documents"]]
         pairs = zip(state["documents"], verdicts, strict=True)
         return {"kept": [item for item, verdict in pairs if verdict == "yes"]}
 
@@ -212,9 +203,7 @@ def plain_rerank(callbacks: list[Any]) -> None:
     def rerank(documents: list[Document]) -> list[Document]:
         return list(reversed(documents))[:2]
 
-    chain(Finds(names=("a", "b", "c")) | RunnableLambda(rerank)).invoke(
-        "reranked?", {"callbacks": callbacks}
-    )
+    chain(Finds(names=("a", "b", "c")) | RunnableLambda(rerank)).invoke("reranked?", {"callbacks": callbacks})
 
 
 def abandoned(callbacks: list[Any]) -> None:

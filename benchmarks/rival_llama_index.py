@@ -43,9 +43,7 @@ class Model(FunctionCallingLLM):
     def _next(self, messages: Sequence[ChatMessage]) -> ChatResponse:
         calls = self.script.pop(0) if self.script else []
         # A chat contains earlier turns, whose answers name documents, too: only retrieved ones count.
-        told = "\n".join(
-            str(item.content) for item in messages if item.role != MessageRole.ASSISTANT
-        )
+        told = "\n".join(str(item.content) for item in messages if item.role != MessageRole.ASSISTANT)
         message = ChatMessage(role=MessageRole.ASSISTANT, content="" if calls else self._say(told))
         message.additional_kwargs["calls"] = calls
         return ChatResponse(message=message, delta=message.content)
@@ -156,9 +154,7 @@ def engine(retriever: BaseRetriever, **options: Any) -> RetrieverQueryEngine:
 
 
 def tool(name: str, *names: str) -> QueryEngineTool:
-    return QueryEngineTool.from_defaults(
-        engine(Finds(*names)), name=name, description=f"What {name} knows."
-    )
+    return QueryEngineTool.from_defaults(engine(Finds(*names)), name=name, description=f"What {name} knows.")
 
 
 def plain(_: list[Any]) -> None:
@@ -223,9 +219,7 @@ def runs() -> dict[str, Run]:
         "plain": Run(plain, (one("plain?", "a", "b"),)),
         "rerank in place": Run(reranked, (one("reranked?", "c", "b", "a"),)),
         "streamed": Run(streamed, (one("streamed?", "a", "b"),)),
-        "chat of two turns": Run(
-            chat, (one("first turn?", "a", "b"), one("second turn?", "a", "b"))
-        ),
+        "chat of two turns": Run(chat, (one("first turn?", "a", "b"), one("second turn?", "a", "b"))),
         "sub-questions": Run(sub_questions, (one("both sides?", *both),)),
         "fusion": Run(fusion, (one("fused?", "a", "c", "b"),)),
         "agent with two tools": Run(agent, (one("what does the agent know?", *both),)),

@@ -219,9 +219,7 @@ def _openlit() -> Tool:
     def convert(span: Any) -> Span:
         told = dict(span.attributes or {})
         operation = str(told.get("gen_ai.operation.name", ""))
-        kind = {"retrieval": "retrieval", "retrieve": "retrieval", "rerank": "rerank"}.get(
-            operation, ""
-        )
+        kind = {"retrieval": "retrieval", "retrieve": "retrieval", "rerank": "rerank"}.get(operation, "")
         everything = {**told, **{event.name: dict(event.attributes or {}) for event in span.events}}
         given = {key: one for key, one in everything.items() if not _is_output(key)}
         said = {key: one for key, one in everything.items() if _is_output(key)}
@@ -282,12 +280,7 @@ def _deepeval() -> Tool:
     def take() -> list[Report]:
         traces = list(finished)
         finished.clear()
-        spans = [
-            span
-            for trace in traces
-            for root in trace.root_spans
-            for span in walk(trace, root, None)
-        ]
+        spans = [span for trace in traces for root in trace.root_spans for span in walk(trace, root, None)]
         return requests_of(spans)
 
     return Tool([CallbackHandler()], take)

@@ -56,9 +56,7 @@ class Capture:
         """Return for each run an empty text, or in short the error."""
         module = {"LangChain": "rival_langchain", "LlamaIndex": "rival_llama_index"}[framework]
         runs = importlib.import_module(module).runs()
-        return {
-            name: self._judge(run) for name, run in runs.items() if only is None or name in only
-        }
+        return {name: self._judge(run) for name, run in runs.items() if only is None or name in only}
 
     def _judge(self, run: Any) -> str:
         self._tool.take()
@@ -191,16 +189,10 @@ def _cost(framework: str, rival: str | None, python: Any, *, quick: bool) -> lis
 
 
 def benchmark(settings: Settings) -> list[Row]:
-    only = (
-        ["plain", "rerank in a plain function", "fusion", "no retrieval"]
-        if settings.quick
-        else None
-    )
+    only = ["plain", "rerank in a plain function", "fusion", "no retrieval"] if settings.quick else None
     rows: list[Row] = []
     beside = {
-        rival: python
-        for rival in RIVALS
-        if (python := settings.python_of(f"rival-{rival}", f"rival-{rival}"))
+        rival: python for rival in RIVALS if (python := settings.python_of(f"rival-{rival}", f"rival-{rival}"))
     }
     if not beside:
         own = _capture(None, "ragmeter", only)

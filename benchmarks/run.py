@@ -68,18 +68,14 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="smoke run; nothing is kept")
     parser.add_argument("--no-peers", action="store_true", help="measure ragmeter alone")
     parser.add_argument("--peers-dir", type=Path, default=ROOT, help="where .venv-bench-* are")
-    parser.add_argument(
-        "--rows", type=Path, default=ROOT / ".benchmarks", help="keeps raw rows here"
-    )
+    parser.add_argument("--rows", type=Path, default=ROOT / ".benchmarks", help="keeps raw rows here")
     parser.add_argument(
         "--timeout", type=float, default=3600.0, help="seconds after which a benchmark is given up"
     )
     chosen = parser.parse_args()
     unknown = set(chosen.only) - set(BENCHMARKS)
     if unknown:
-        parser.error(
-            f"no benchmark {', '.join(sorted(unknown))}; there are {', '.join(BENCHMARKS)}"
-        )
+        parser.error(f"no benchmark {', '.join(sorted(unknown))}; there are {', '.join(BENCHMARKS)}")
     options = ["--peers-dir", str(chosen.peers_dir.resolve())]
     options += ["--quick"] if chosen.quick else []
     options += ["--no-peers"] if chosen.no_peers else []

@@ -59,9 +59,7 @@ def stream_rows(streams: int) -> list[Row]:
         held, width = 0, 0.0
         for stream in range(streams):
             ends = [
-                PairedSums(
-                    n, float(totals[stream, n - 1]), float(squares[stream, n - 1])
-                ).interval()
+                PairedSums(n, float(totals[stream, n - 1]), float(squares[stream, n - 1])).interval()
                 for n in places
             ]
             held += all(lower <= truth <= upper for lower, upper in ends)
@@ -78,9 +76,7 @@ def stream_rows(streams: int) -> list[Row]:
     return rows
 
 
-def read_lists(
-    folder: Path, language: str, most: int
-) -> tuple[list[tuple[str, list[str]]], list[str]]:
+def read_lists(folder: Path, language: str, most: int) -> tuple[list[tuple[str, list[str]]], list[str]]:
     """Return XQuAD's questions with BM25's results, and all paragraphs."""
     articles = read_json(folder, "xquad", f"xquad.{language}.json.gz")["data"]
     paragraphs = [one for article in articles for one in article["paragraphs"]]
@@ -97,9 +93,7 @@ def replaced(found: Sequence[str], texts: Sequence[str], share: float, seed: str
     return [chance.choice(texts) if chance.random() < share else one for one in found]
 
 
-def word_after(
-    asked: Sequence[tuple[str, list[str], list[str]]], chance: random.Random
-) -> tuple[str, int]:
+def word_after(asked: Sequence[tuple[str, list[str], list[str]]], chance: random.Random) -> tuple[str, int]:
     """Return the word on the second lists in an order of the requests, and after how many requests."""
     compared = RetrieverComparison("other")
     for n, (question, mine, theirs) in enumerate(chance.sample(list(asked), len(asked)), 1):
@@ -120,19 +114,13 @@ def order_rows(folder: Path, orders: int, most: int) -> list[Row]:
         for share in FAULTS.values():
             noisy = [replaced(found, texts, share, one) for one, found in lists]
             both = [(*one, other) for one, other in zip(lists, noisy, strict=True)]
-            cells += [
-                ("worse", both),
-                ("better", [(one, other, found) for one, found, other in both]),
-            ]
+            cells += [("worse", both), ("better", [(one, other, found) for one, found, other in both])]
         for truth, asked in cells:
             for number in range(orders):
                 word, n = word_after(asked, random.Random(number))
                 said[truth][word] += 1
                 needed += [n] if word == "worse" else []
-    notes = {
-        truth: ", ".join(f"{word} {n}" for word, n in counts.items())
-        for truth, counts in said.items()
-    }
+    notes = {truth: ", ".join(f"{word} {n}" for word, n in counts.items()) for truth, counts in said.items()}
     wrong = said["better"]["worse"] + said["reversed"]["worse"]
     tried = said["better"].total() + said["reversed"].total()
     right = said["worse"]

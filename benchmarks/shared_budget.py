@@ -45,17 +45,7 @@ def redis_server() -> Iterator[str | None]:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     with tempfile.TemporaryDirectory() as folder:
-        command = [
-            program,
-            "--bind",
-            "127.0.0.1",
-            "--port",
-            str(port),
-            "--save",
-            "",
-            "--dir",
-            folder,
-        ]
+        command = [program, "--bind", "127.0.0.1", "--port", str(port), "--save", "", "--dir", folder]
         process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
         try:
             for _ in range(600):
@@ -136,9 +126,7 @@ def several_processes(url: str, processes: int, count: int) -> list[Row]:
     context = multiprocessing.get_context("spawn")
     said = context.Queue()
     worked, ran = cpu_and_commands(url)
-    children = [
-        context.Process(target=in_a_process, args=(url, count, said)) for _ in range(processes)
-    ]
+    children = [context.Process(target=in_a_process, args=(url, count, said)) for _ in range(processes)]
     for child in children:
         child.start()
     results = [said.get(timeout=600) for _ in children]

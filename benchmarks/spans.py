@@ -66,13 +66,8 @@ def request_spans(size_kb: float, steps: int = SPANS_PER_REQUEST - 3) -> list[di
     for place, document in enumerate(documents):
         retrieved[f"retrieval.documents.{place}.document.content"] = document
         retrieved[f"retrieval.documents.{place}.document.metadata"] = f'{{"page": {place}}}'
-    found = [
-        {"id": f"doc-{n}", "metadata": {}, "page_content": item} for n, item in enumerate(documents)
-    ]
-    retrieved |= {
-        "output.value": json.dumps({"documents": found}),
-        "output.mime_type": "application/json",
-    }
+    found = [{"id": f"doc-{n}", "metadata": {}, "page_content": item} for n, item in enumerate(documents)]
+    retrieved |= {"output.value": json.dumps({"documents": found}), "output.mime_type": "application/json"}
     asked = {
         "llm.input_messages.0.message.role": "user",
         "llm.input_messages.0.message.content": f"Answer from:\n{context}\n\nQuestion: {question}",
@@ -122,9 +117,7 @@ def _span(
         "kind": 1,
         "startTimeUnixNano": str(begun),
         "endTimeUnixNano": str(begun + long * 1_000_000),
-        "attributes": [
-            {"key": key, "value": {"stringValue": value}} for key, value in attributes.items()
-        ],
+        "attributes": [{"key": key, "value": {"stringValue": value}} for key, value in attributes.items()],
     }
 
 
@@ -191,10 +184,7 @@ def received() -> dict[str, Any]:
         """Return spans per second of CPU, and bytes a span."""
         bodies = [body_of(request_spans(size_kb), form) for _ in range(requests)]
         spans = requests * SPANS_PER_REQUEST
-        return {
-            "rate": spans / spent(bodies, form, requests) * 1e9,
-            "bytes": sum(map(len, bodies)) / spans,
-        }
+        return {"rate": spans / spent(bodies, form, requests) * 1e9, "bytes": sum(map(len, bodies)) / spans}
 
     def cost(spans: int) -> float:
         """Return nanoseconds of CPU of one trace with that number of small spans, which is one request."""
@@ -308,10 +298,7 @@ def received_rows(settings: Settings) -> list[Row]:
     try:
         worker.ask("rate", size_kb=8, form="protobuf", requests=5)
         for form, size in itertools.product(("protobuf", "JSON"), SIZES_KB):
-            taken = [
-                worker.ask("rate", size_kb=size, form=form, requests=requests)
-                for _ in range(rounds)
-            ]
+            taken = [worker.ask("rate", size_kb=size, form=form, requests=requests) for _ in range(rounds)]
             rates = [one["rate"] for one in taken]
             aimed = size == AIMED_KB
             rows.append(

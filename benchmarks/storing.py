@@ -114,9 +114,7 @@ def bare_server() -> Mapping[str, Any]:
     from starlette.routing import Route
 
     folder = tempfile.TemporaryDirectory()
-    database = sqlite3.connect(
-        Path(folder.name) / "bare.db", isolation_level=None, check_same_thread=False
-    )
+    database = sqlite3.connect(Path(folder.name) / "bare.db", isolation_level=None, check_same_thread=False)
     database.execute("PRAGMA journal_mode = WAL")
     database.execute("PRAGMA synchronous = NORMAL")
     database.execute("CREATE TABLE body (id INTEGER PRIMARY KEY, body BLOB)")
@@ -186,9 +184,7 @@ def bodies_of(runs: Sequence[Any]) -> dict[str, bytes]:
     tracers.add_span_processor(SimpleSpanProcessor(spans))
     loggers = LoggerProvider(resource=resource, shutdown_on_exit=False)
     loggers.add_log_record_processor(SimpleLogRecordProcessor(records))
-    OpenTelemetryExporter(
-        tracers, logger_provider=loggers, metrics=False, capture_content=True
-    ).export(runs)
+    OpenTelemetryExporter(tracers, logger_provider=loggers, metrics=False, capture_content=True).export(runs)
     return {
         "traces": encode_spans(spans.get_finished_spans()).SerializeToString(),
         "logs": encode_logs(records.get_finished_logs()).SerializeToString(),
@@ -236,9 +232,7 @@ def sent(ports: Sequence[int], way: str, exports: Sequence[Mapping[str, bytes]])
     began = time.perf_counter()
     with ThreadPoolExecutor(SENDERS) as senders:
         send = sent_by_grpc if way == GRPC else sent_by_http
-        for done in [
-            senders.submit(send, ports, exports[place::SENDERS]) for place in range(SENDERS)
-        ]:
+        for done in [senders.submit(send, ports, exports[place::SENDERS]) for place in range(SENDERS)]:
             done.result()
     return time.perf_counter() - began
 
@@ -440,9 +434,7 @@ def after_an_hour(requests: int) -> float:
         port, _ = worker.ask("ports")
         for number in range(1, requests + 1):
             made = body.replace(FOREIGN, number.to_bytes(16, "big"))
-            made = made.replace(
-                b"tide", f"tide {number:08}".encode()[-4:]
-            )  # as long, else no protobuf
+            made = made.replace(b"tide", f"tide {number:08}".encode()[-4:])  # as long, else no protobuf
             sent_by_http([port], [{"traces": made}])
         until = time.monotonic() + 120
         while worker.ask("state")["stored"] < requests and time.monotonic() < until:
@@ -465,9 +457,7 @@ def foreign_request() -> bytes:
     scoped = data.resource_spans.add().scope_spans.add()
 
     def span(number: int, parent: int, kind: str, told: Mapping[str, str]) -> None:
-        made = scoped.spans.add(
-            trace_id=FOREIGN, span_id=number.to_bytes(8, "big"), name=kind.lower()
-        )
+        made = scoped.spans.add(trace_id=FOREIGN, span_id=number.to_bytes(8, "big"), name=kind.lower())
         if parent:
             made.parent_span_id = parent.to_bytes(8, "big")
         made.start_time_unix_nano = time.time_ns() - 10**9 + number
@@ -478,8 +468,7 @@ def foreign_request() -> bytes:
 
     question, answer = "How often is the tide high?", "The tide is high twice a day."
     chunks = {
-        f"retrieval.documents.{place}.document.content": TEXT.format(place, "tide") * 6
-        for place in range(3)
+        f"retrieval.documents.{place}.document.content": TEXT.format(place, "tide") * 6 for place in range(3)
     }
     span(2, 1, "RETRIEVER", {"input.value": question, **chunks})
     span(3, 1, "LLM", {"input.value": question, "output.value": answer})

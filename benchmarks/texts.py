@@ -9,9 +9,7 @@ from __future__ import annotations
 import random
 from typing import Any
 
-_NAMES = (
-    "Berlin Lisbon Tokyo Nairobi Oslo Curie Turing Lovelace Kepler Noether Danube Everest".split()
-)
+_NAMES = "Berlin Lisbon Tokyo Nairobi Oslo Curie Turing Lovelace Kepler Noether Danube Everest".split()
 _WORDS = (
     "the of a to in that was it for on as with by at from this which were are been have had its after "
     "city river school engine market winter council bridge report method system harbour museum letter "
@@ -65,9 +63,7 @@ def chinese_sample(contexts: int, characters: int, seed: int) -> Any:
     )
 
 
-def sample_fields(
-    contexts: int = 5, words: int = 200, references: int = 3, seed: int = 0
-) -> dict[str, Any]:
+def sample_fields(contexts: int = 5, words: int = 200, references: int = 3, seed: int = 0) -> dict[str, Any]:
     """Return the fields of one request, as plain data that suits every package.
 
     Every reference context shares about half its sentences with the retrieved context of the same number, so
@@ -102,7 +98,5 @@ def sample(contexts: int = 5, words: int = 200, references: int = 3, seed: int =
         question=fields["question"],
         contexts=fields["contexts"],
         answer=fields["answer"],
-        reference=Reference(
-            answer=fields["reference_answer"], contexts=fields["reference_contexts"]
-        ),
+        reference=Reference(answer=fields["reference_answer"], contexts=fields["reference_contexts"]),
     )

@@ -64,9 +64,7 @@ def score(samples: Sequence[RagSample]) -> list[ScoredRun]:
     return list(kept.results)
 
 
-def spent_us(
-    act: Callable[[ScoredRun], object], scored: Sequence[ScoredRun], *, known: bool = False
-) -> float:
+def spent_us(act: Callable[[ScoredRun], object], scored: Sequence[ScoredRun], *, known: bool = False) -> float:
     """Return microseconds of CPU for each."""
     if known:  # a first time, so that its chunks are known
         for one in scored:
@@ -94,10 +92,7 @@ def look_rows(folder: Path, language: str) -> Iterator[Row]:
                     meter.look(qa["question"], contexts)
                     found.append((time.thread_time() - began) * 1e3)
         looks = found[len(paragraphs) :]
-        what, note = (
-            f"look: five {kind} paragraphs of XQuAD, {language}",
-            f"n {len(looks)}, in the caller",
-        )
+        what, note = (f"look: five {kind} paragraphs of XQuAD, {language}", f"n {len(looks)}, in the caller")
         for name, share, limit in (("median", 0.5, None), ("p99", 0.99, 2.0)):
             value = quantile(looks, share)
             yield _row(f"{what}, {name}", value, limit, unit="ms of CPU", note=note)

@@ -15,14 +15,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 import agreement
-from labelled_data import (
-    LANGUAGES,
-    RatedAnswer,
-    built_requests,
-    data_folder,
-    rated_answers,
-    swapped_contexts,
-)
+from labelled_data import LANGUAGES, RatedAnswer, built_requests, data_folder, rated_answers, swapped_contexts
 
 from ragmeter.metrics import RagSample, Score, Verdict, VerdictRules, evaluate
 
@@ -36,27 +29,19 @@ METRICS = (
 )
 WORDS = ("good", "suspect", "bad")
 BOOTSTRAPS = 1000
-REFUSALS = {
-    "en": "The documents do not say.",
-    "ru": "В документах это не указано.",
-    "zh": "文档中没有提到。",
-}
+REFUSALS = {"en": "The documents do not say.", "ru": "В документах это не указано.", "zh": "文档中没有提到。"}
 RULES = VerdictRules()
 
 Judged = list[tuple[RatedAnswer, Verdict | None]]
 
 
-def verdict(
-    question: str, contexts: Sequence[str], answer: str, judged: float | None = None
-) -> Verdict | None:
+def verdict(question: str, contexts: Sequence[str], answer: str, judged: float | None = None) -> Verdict | None:
     """Return the verdict by the free scores and, if given, a judge's faithfulness."""
     sample = RagSample(question=question, contexts=contexts, answer=answer)
     [scores] = evaluate([sample], METRICS)
     if judged is None:
         return scores.verdict
-    faithfulness = Score(
-        name="faithfulness", value=judged, status="ok", method="llm", definition="published"
-    )
+    faithfulness = Score(name="faithfulness", value=judged, status="ok", method="llm", definition="published")
     return RULES.verdict({**scores, "faithfulness": faithfulness})
 
 
@@ -76,9 +61,7 @@ def interval(rows: Judged, measure: Callable[[Judged], float]) -> str:
 
 def table(rows: Judged, title: str) -> None:
     bad = sum(answer.is_bad for answer, _ in rows)
-    print(
-        f"\n{title}: {len(rows)} answers, {bad} of them ({bad / len(rows):.0%}) rated bad by people"
-    )
+    print(f"\n{title}: {len(rows)} answers, {bad} of them ({bad / len(rows):.0%}) rated bad by people")
     print("  verdict      n  share   rated bad by people   of all rated bad   mean faithfulness")
     for one in WORDS:
 
@@ -117,8 +100,7 @@ def mtrag(folder: Path) -> None:
     for collection in sorted({answer.collection for answer in answers}):
         some = [row for row in rows if row[0].collection == collection]
         said = ", ".join(
-            f"{one} {share([r for r in some if word(r[1]) == one], lambda a, _: a.is_bad):.0%}"
-            for one in WORDS
+            f"{one} {share([r for r in some if word(r[1]) == one], lambda a, _: a.is_bad):.0%}" for one in WORDS
         )
         print(f"  {collection}: rated bad of {said}")
     judged = [(a, verdict(a.question, a.contexts, a.answer, a.judged)) for a in answers]
@@ -134,9 +116,7 @@ def swapped(models: Judged, documents: Sequence[str], answers: Sequence[RatedAns
     other = Counter(word(verdict(a.question, wrong[a.task], a.answer)) for a, _ in good)
     print(f"\nMTRAG, {len(good)} answers of models that people found good and that refuse nothing")
     for title, found in (("own passages", own), ("wrong passages", other)):
-        print(
-            f"    {title:15} " + ", ".join(f"{one} {found[one] / len(good):.0%}" for one in WORDS)
-        )
+        print(f"    {title:15} " + ", ".join(f"{one} {found[one] / len(good):.0%}" for one in WORDS))
 
 
 def refuses(answer: str) -> bool:
@@ -150,17 +130,13 @@ def percent(found: Iterable[bool]) -> str:
 
 
 def xquad(folder: Path) -> None:
-    print(
-        "\nXQuAD: the answer is a sentence of the right paragraph, which is among three or is not"
-    )
+    print("\nXQuAD: the answer is a sentence of the right paragraph, which is among three or is not")
     print("  not good, the paragraph being:        a refusal is refused_with_context:")
     print("      absent  present                   absent  present")
     for language in LANGUAGES:
         requests = built_requests(folder, language)
         rows = [(r.present, verdict(r.question, r.contexts, r.answer)) for r in requests]
-        refused = [
-            (r.present, verdict(r.question, r.contexts, REFUSALS[language])) for r in requests
-        ]
+        refused = [(r.present, verdict(r.question, r.contexts, REFUSALS[language])) for r in requests]
         suspected = [
             percent(word(found) != "good" for there, found in rows if there == present)
             for present in (False, True)
@@ -173,9 +149,7 @@ def xquad(folder: Path) -> None:
             )
             for present in (False, True)
         ]
-        print(
-            f"  {language}  {suspected[0]}    {suspected[1]}                     {told[0]}    {told[1]}"
-        )
+        print(f"  {language}  {suspected[0]}    {suspected[1]}                     {told[0]}    {told[1]}")
 
 
 def main() -> None:

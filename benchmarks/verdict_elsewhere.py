@@ -66,8 +66,7 @@ def measure(rows: Sequence[LabelledAnswer]) -> list[Measured]:
     samples = [RagSample(question=r.question, contexts=r.contexts, answer=r.answer) for r in rows]
     search = Bm25([" ".join(row.contexts) for row in rows])
     return [
-        _measured(row, scores, search)
-        for row, scores in zip(rows, evaluate(samples, metrics), strict=True)
+        _measured(row, scores, search) for row, scores in zip(rows, evaluate(samples, metrics), strict=True)
     ]
 
 
@@ -91,9 +90,7 @@ def _measured(row: LabelledAnswer, scores: SampleScores, search: Bm25) -> Measur
         at = max(at, end)
         marked = any(low < end and high > start for low, high in row.spans)
         known = item.value is not None
-        sentences.append(
-            (marked, item.value if known else math.inf, bool(named and int(named[1]) == number))
-        )
+        sentences.append((marked, item.value if known else math.inf, bool(named and int(named[1]) == number)))
     conflict = scores.get("fact_conflict")
     return Measured(
         row=row,
@@ -203,9 +200,7 @@ def evidence_table(rows: list[Measured]) -> None:
         return
     hit = lambda some: fraction(some, lambda one: any(s[0] and s[2] for s in one.sentences))  # noqa: E731
     chance = sum(sum(s[0] for s in one.sentences) / len(one.sentences) for one in marked)
-    print(
-        f"  named sentence is a marked one {with_interval(marked, hit)}, n {len(marked)}, ", end=""
-    )
+    print(f"  named sentence is a marked one {with_interval(marked, hit)}, n {len(marked)}, ", end="")
     print(f"by chance {chance / len(marked):.2f}")
     each = [(not s[0], s[1]) for one in rows for s in one.sentences]
     print(f"  AUROC of sentences {agreement.auroc(each):.3f}, n {len(each)}")
@@ -227,18 +222,13 @@ def right_table(rows: list[Measured]) -> None:
     for kind in sorted({one.row.answerability or "answerable" for one in rows if one.row.answer}):
         some = [one for one in rows if (one.row.answerability or "answerable") == kind]
         for title, part in (
-            (
-                "",
-                [o for o in some if o.row.contexts and not (is_bad(o) and not o.row.answerability)],
-            ),
+            ("", [o for o in some if o.row.contexts and not (is_bad(o) and not o.row.answerability)]),
             (", nothing retrieved", [one for one in some if not one.row.contexts]),
         ):
             if part:
                 said = Counter(one.word for one in part)
                 codes = Counter(one.codes[0] for one in part if one.codes)
-                print(
-                    f"  people's answers, {kind.lower()}{title}: n {len(part)}, {dict(said)}, {dict(codes)}"
-                )
+                print(f"  people's answers, {kind.lower()}{title}: n {len(part)}, {dict(said)}, {dict(codes)}")
     right = right_answers(one.row for one in rows)
     alarms = [one for one in rows if one.row in right and one.conflicts is not None]
     if alarms:

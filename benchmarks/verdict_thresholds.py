@@ -97,8 +97,7 @@ def worth(rows: Sequence[Row], rules: VerdictRules) -> Worth:
 
 def before(rows: Sequence[Row]) -> Worth:
     without = [
-        (bad, {name: value for name, value in values.items() if name != "support"})
-        for bad, values in rows
+        (bad, {name: value for name, value in values.items() if name != "support"}) for bad, values in rows
     ]
     return worth(without, BEFORE)
 
@@ -118,20 +117,14 @@ def main() -> None:
     answers, _ = rated_answers(Path(sys.argv[1]))
     sets = {
         "mtrag": rows_of(
-            [
-                (a.is_bad, RagSample(question=a.question, contexts=a.contexts, answer=a.answer))
-                for a in answers
-            ]
+            [(a.is_bad, RagSample(question=a.question, contexts=a.contexts, answer=a.answer)) for a in answers]
         )
     }
     for name, labelled in labelled_answers(Path(sys.argv[2])).items():
         if labelled[0].kind != "retrieval":
             sets[name] = rows_of(
                 [
-                    (
-                        bool(a.bad),
-                        RagSample(question=a.question, contexts=a.contexts, answer=a.answer),
-                    )
+                    (bool(a.bad), RagSample(question=a.question, contexts=a.contexts, answer=a.answer))
                     for a in labelled
                 ]
             )

@@ -15,9 +15,7 @@ from ragmeter.metrics._display.printing import visible_text
 class Console(RichConsole):
     """rich's console, with the same arguments."""
 
-    def render(
-        self, renderable: RenderableType, options: ConsoleOptions | None = None
-    ) -> Iterable[Segment]:
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
         """Yield the output, with a visible sign in place of each invisible character."""
         for segment in super().render(renderable, options):
             text, style, control = segment

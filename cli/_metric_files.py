@@ -51,14 +51,10 @@ def _module(path: Path, given_as: str) -> ModuleType:
         raise ConfigurationError(f"{given_as}: there is no file {str(path)!r}")
     folder = str(path.parent.absolute())
     if not path.stem.isidentifier():
-        raise ConfigurationError(
-            f"{given_as}: {path.stem!r} is no name of a module; rename the file"
-        )
+        raise ConfigurationError(f"{given_as}: {path.stem!r} is no name of a module; rename the file")
     known = sys.modules.get(path.stem)
     if known is not None and not _is_file(known, path):
-        raise ConfigurationError(
-            f"{given_as}: Python has another module {path.stem!r}; rename the file"
-        )
+        raise ConfigurationError(f"{given_as}: Python has another module {path.stem!r}; rename the file")
     if folder not in sys.path:
         sys.path.insert(0, folder)
         inherited = os.environ.get("PYTHONPATH")

@@ -33,17 +33,10 @@ _KEPT = (
         id="kolka-1",
         score=0.83,
     ),
-    RetrievedContext(
-        text="The harbour of Roja is home to a fishing fleet.", id="roja-4", score=0.58
-    ),
-    RetrievedContext(
-        text="The lamp of the Kolka lighthouse was first lit in 1884.", id="kolka-2", score=0.52
-    ),
+    RetrievedContext(text="The harbour of Roja is home to a fishing fleet.", id="roja-4", score=0.58),
+    RetrievedContext(text="The lamp of the Kolka lighthouse was first lit in 1884.", id="kolka-2", score=0.52),
 )
-_FOUND = (
-    *_KEPT,
-    RetrievedContext(text="The lighthouse of Ovisi is the oldest of the coast.", id="ovisi-1"),
-)
+_FOUND = (*_KEPT, RetrievedContext(text="The lighthouse of Ovisi is the oldest of the coast.", id="ovisi-1"))
 EXAMPLE = RagSample(
     question="How tall is the Kolka lighthouse, and when was it lit?",
     contexts=_KEPT,
@@ -53,8 +46,7 @@ EXAMPLE = RagSample(
     ),
     answer="The lighthouse is 21 metres tall. It was lit in 1884, long after the one at Ovisi.",
     reference=Reference(
-        answer="The Kolka lighthouse is 21 metres tall. It was first lit in 1884. "
-        "Its keeper lived in Roja.",
+        answer="The Kolka lighthouse is 21 metres tall. It was first lit in 1884. Its keeper lived in Roja.",
         contexts=(_KEPT[0].text, _KEPT[2].text),
         context_ids=("kolka-1", "kolka-2", "kolka-9"),
     ),
@@ -159,9 +151,7 @@ def print_metric_page(page: MetricPage, console: Console) -> None:
 def _example_lines(page: MetricPage) -> list[str]:
     reference = EXAMPLE.reference
     lines = [f"question: {EXAMPLE.question}"]
-    lines += [
-        f"chunk {rank}: {context.text}" for rank, context in enumerate(EXAMPLE.contexts or (), 1)
-    ]
+    lines += [f"chunk {rank}: {context.text}" for rank, context in enumerate(EXAMPLE.contexts or (), 1)]
     lines += [f"answer: {EXAMPLE.answer}", f"reference: {reference.answer if reference else ''}"]
     if not page.example:
         return [*lines, "value: needs a judge or an embedder; docs/metrics.md has one"]

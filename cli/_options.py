@@ -49,16 +49,12 @@ RetrievalToolOption: TypeAlias = Annotated[
 RetrievalSpanOption: TypeAlias = Annotated[
     list[str] | None,
     typer.Option(
-        metavar="GLOB[:FIELDS]",
-        help="Spans that are retrievals by their names, e.g. `retrieve*`. Repeatable.",
+        metavar="GLOB[:FIELDS]", help="Spans that are retrievals by their names, e.g. `retrieve*`. Repeatable."
     ),
 ]
 ToolSeparatorOption: TypeAlias = Annotated[
     str | None,
-    typer.Option(
-        metavar="REGEX",
-        help="Separator of the documents in such a result. (default: by its layout)",
-    ),
+    typer.Option(metavar="REGEX", help="Separator of the documents in such a result. (default: by its layout)"),
 ]
 
 

@@ -45,9 +45,7 @@ def choose_protocol(url: str, protocol: str | None) -> Protocol:
     except ValueError as error:
         raise ConfigurationError(f"--otlp {url!r} is not a URL: {error}") from error
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise ConfigurationError(
-            f"--otlp {url!r} is not a URL; write for example http://localhost:4318"
-        )
+        raise ConfigurationError(f"--otlp {url!r} is not a URL; write for example http://localhost:4318")
     if protocol in ("http", "http/protobuf"):
         return "http/protobuf"
     if protocol == "grpc" or (protocol is None and port == GRPC_PORT):

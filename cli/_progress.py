@@ -115,18 +115,14 @@ class _Lines:
             return
         self._last = now
         line = f"{self._label} {self._done}/{self._total}{self._estimate(now - self._began)}"
-        self._screen.print(
-            f"{line}: {note}" if note else line, highlight=False, markup=False, soft_wrap=True
-        )
+        self._screen.print(f"{line}: {note}" if note else line, highlight=False, markup=False, soft_wrap=True)
 
     def _estimate(self, took_s: float) -> str:
         """Return the rate and the seconds left, once they can be estimated.
 
         The first step includes the warm-up, and concurrent ones have not ended: it gives no estimate.
         """
-        ready = self._done * 10 >= self._total or (
-            took_s >= ESTIMATE_AFTER_S and self._done >= ESTIMATE_AFTER
-        )
+        ready = self._done * 10 >= self._total or (took_s >= ESTIMATE_AFTER_S and self._done >= ESTIMATE_AFTER)
         if self._done == 1 or not ready:
             return ""
         rate = self._done / max(took_s, 1e-6)

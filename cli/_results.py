@@ -98,11 +98,7 @@ def read_results(path: Path) -> ResultFile:
 def samples_at(path: Path, lines: Iterable[int]) -> dict[int, RagSample]:
     """Return the samples in some lines of a file."""
     wanted = set(lines)
-    return {
-        row.line: row.sample
-        for row in read_samples(path)
-        if isinstance(row, Row) and row.line in wanted
-    }
+    return {row.line: row.sample for row in read_samples(path) if isinstance(row, Row) and row.line in wanted}
 
 
 def _of_evaluation(path: Path) -> ResultFile:
@@ -209,6 +205,4 @@ def _judged_value(score: Mapping[str, Any], measurement: str) -> JudgedValue:
     definition = score.get("definition")
     judge = measurement if "@" in measurement or not definition else f"{measurement}@{definition}"
     lower_is_better = score.get("direction") == "lower"
-    return JudgedValue(
-        scaled, status, judge, lower_is_better, _probability(score.get("asked_with"))
-    )
+    return JudgedValue(scaled, status, judge, lower_is_better, _probability(score.get("asked_with")))

@@ -106,10 +106,7 @@ def summary_table(summaries: Sequence[ScoreSummary], *, intervals: bool, width: 
             cells.append(interval_cell(one))
         cells += [number_cell(value) for value in (one.p10, one.p50, one.p90)]
         cells.append(
-            Text(
-                ", ".join(f"{count} {status}" for status, count in one.without_value.items()),
-                style="dim",
-            )
+            Text(", ".join(f"{count} {status}" for status, count in one.without_value.items()), style="dim")
         )
         if crowded:
             *cells, _, median, _, reasons = cells

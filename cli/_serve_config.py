@@ -101,9 +101,7 @@ def _options(context: typer.Context, path: Path, table: Mapping[str, Any]) -> di
         name = said.replace("-", "_")
         if name not in known:
             raise _unknown(path, said, [one.replace("_", "-") for one in known])
-        if isinstance(value, dict) or (
-            isinstance(value, list) and not getattr(known[name], "multiple", False)
-        ):
+        if isinstance(value, dict) or (isinstance(value, list) and not getattr(known[name], "multiple", False)):
             raise ConfigurationError(f"{path}: {said} is one value")
         if isinstance(value, bool) != bool(getattr(known[name], "is_flag", False)):
             wanted = "a value" if isinstance(value, bool) else "true or false"
@@ -120,9 +118,7 @@ def _set_variables(path: Path, settings: Mapping[str, Any]) -> None:
 
     for name, value in settings.items():
         if name not in Settings.model_fields:
-            raise _unknown(
-                path, f"{_SETTINGS}.{name}", [f"{_SETTINGS}.{n}" for n in Settings.model_fields]
-            )
+            raise _unknown(path, f"{_SETTINGS}.{name}", [f"{_SETTINGS}.{n}" for n in Settings.model_fields])
         if isinstance(value, dict):
             raise ConfigurationError(f"{path}: {_SETTINGS}.{name} is one value, or a list")
         if not os.environ.get(variable_of(name)):
@@ -140,9 +136,7 @@ def _word(value: Any) -> str:
 
 def _unknown(path: Path, name: str, known: Collection[str]) -> ConfigurationError:
     close = get_close_matches(name, list(known), 2)
-    meant = (
-        f"; did you mean {' or '.join(close)}?" if close else "; ragmeter serve --help lists all"
-    )
+    meant = f"; did you mean {' or '.join(close)}?" if close else "; ragmeter serve --help lists all"
     return ConfigurationError(f"{path}: there is no {name!r}{meant}")
 
 
@@ -158,14 +152,10 @@ def _line(name: str, value: Any, *, is_secret: bool) -> Iterator[str]:
         yield f"# {name}: set, and not shown"
         return
     written = [
-        json.dumps(
-            one if isinstance(one, (str, bool, int, float)) else str(one), ensure_ascii=False
-        )
+        json.dumps(one if isinstance(one, (str, bool, int, float)) else str(one), ensure_ascii=False)
         for one in plain
     ]
-    yield f"{name} = " + (
-        f"[{', '.join(written)}]" if isinstance(value, (list, tuple)) else written[0]
-    )
+    yield f"{name} = " + (f"[{', '.join(written)}]" if isinstance(value, (list, tuple)) else written[0])
 
 
 def _may_hold_a_secret(value: object) -> bool:

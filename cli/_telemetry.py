@@ -25,13 +25,7 @@ from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from ragmeter.cli._otlp import (
-    SIGNALS,
-    Protocol,
-    host_and_port,
-    signal_address,
-    why_unreachable,
-)
+from ragmeter.cli._otlp import SIGNALS, Protocol, host_and_port, signal_address, why_unreachable
 from ragmeter.exporters._bounded_http import own_session
 from ragmeter.exporters.otel import EventMode, OpenTelemetryExporter, SpanMode
 from ragmeter.metrics import MissingDependencyError
@@ -76,22 +70,16 @@ class LocalTelemetry:
         self.tracer_provider = TracerProvider(resource=resource, shutdown_on_exit=False)
         self.tracer_provider.add_span_processor(SimpleSpanProcessor(self._spans))
         self._reader = InMemoryMetricReader()
-        self.meter_provider = MeterProvider(
-            [self._reader], resource=resource, shutdown_on_exit=False
-        )
+        self.meter_provider = MeterProvider([self._reader], resource=resource, shutdown_on_exit=False)
         # Renamed in SDK 1.39; the old name will be removed later.
         in_memory: Any = getattr(log_export, "InMemoryLogRecordExporter", None) or getattr(
             log_export, "InMemoryLogExporter", None
         )
         self._events = in_memory()
         self.logger_provider = LoggerProvider(resource=resource, shutdown_on_exit=False)
-        self.logger_provider.add_log_record_processor(
-            log_export.SimpleLogRecordProcessor(self._events)
-        )
+        self.logger_provider.add_log_record_processor(log_export.SimpleLogRecordProcessor(self._events))
 
-    def exporter(
-        self, span_mode: SpanMode = "auto", events: EventMode = "log"
-    ) -> OpenTelemetryExporter:
+    def exporter(self, span_mode: SpanMode = "auto", events: EventMode = "log") -> OpenTelemetryExporter:
         """Return an exporter for a meter that writes into these providers."""
         return OpenTelemetryExporter(
             tracer_provider=self.tracer_provider,
@@ -160,9 +148,7 @@ def send(
         "metrics": (points, collected.metrics),
     }
     jobs = [signal for signal in SIGNALS if signal in signals and payloads[signal][0]]
-    endpoints = {
-        signal: url if full_address else signal_address(url, protocol, signal) for signal in jobs
-    }
+    endpoints = {signal: url if full_address else signal_address(url, protocol, signal) for signal in jobs}
     exporters = {signal: _exporter(signal, protocol, endpoints[signal]) for signal in jobs}
     unreachable = _unreachable(url)
     if unreachable is not None:
@@ -184,12 +170,7 @@ def send(
 
 
 def sending_providers(
-    url: str,
-    protocol: str,
-    signals: Sequence[str],
-    service_name: str,
-    *,
-    token: str | None = None,
+    url: str, protocol: str, signals: Sequence[str], service_name: str, *, token: str | None = None
 ) -> dict[str, Any]:
     """Return providers that send to an OTLP endpoint, as arguments of `OpenTelemetryExporter`; none is global.
 
@@ -223,9 +204,7 @@ def sending_providers(
             made["logger_provider"] = loggers
         else:
             reader = PeriodicExportingMetricReader(exporter)
-            made["meter_provider"] = MeterProvider(
-                [reader], resource=resource, shutdown_on_exit=False
-            )
+            made["meter_provider"] = MeterProvider([reader], resource=resource, shutdown_on_exit=False)
     return made
 
 
@@ -251,13 +230,9 @@ def _exporter(signal: str, protocol: str, endpoint: str, token: str | None = Non
     try:
         from importlib import import_module  # noqa: PLC0415 -- beside its only use
 
-        kind: Any = getattr(
-            import_module(f"opentelemetry.exporter.otlp.proto.{package}.{module}"), name
-        )
+        kind: Any = getattr(import_module(f"opentelemetry.exporter.otlp.proto.{package}.{module}"), name)
     except ImportError:
-        raise MissingDependencyError(
-            f"opentelemetry-exporter-otlp-proto-{package}", "otlp", "--otlp"
-        ) from None
+        raise MissingDependencyError(f"opentelemetry-exporter-otlp-proto-{package}", "otlp", "--otlp") from None
     options: dict[str, Any] = {"endpoint": endpoint, "timeout": SEND_TIMEOUT_S}
     if token:
         options["headers"] = {"authorization": f"Bearer {token}"}

@@ -78,9 +78,7 @@ def _print_version(asked_for: bool) -> None:
 def ragmeter(
     version: Annotated[
         bool,
-        typer.Option(
-            "--version", callback=_print_version, is_eager=True, help="Print the version and exit."
-        ),
+        typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit."),
     ] = False,
 ) -> None:
     """Scores for live RAG requests, as OpenTelemetry."""
@@ -234,11 +232,7 @@ def evaluate(
         written = None if out is None or out.is_dir() or not out.suffix else out
         for path in filter(None, (*data, baseline, compare)):
             check_output_paths(
-                path,
-                out=written,
-                html=html,
-                summary_markdown=summary_markdown,
-                judge_cache=judge_cache,
+                path, out=written, html=html, summary_markdown=summary_markdown, judge_cache=judge_cache
             )
         check_page(html)
         if engine is not None and judge_model is not None and judge_key_variable != KEY_VARIABLE:
@@ -256,12 +250,7 @@ def evaluate(
             columns=named,
             metrics=metrics_named(metrics),
             judge=_judge(
-                judge_model,
-                judge_base_url,
-                judge_key_variable,
-                judge_cache,
-                concurrency,
-                shared=judge_shared,
+                judge_model, judge_base_url, judge_key_variable, judge_cache, concurrency, shared=judge_shared
             ),
             judge_key=None if no_judge_check else judge_key_variable,
             out=out,
@@ -311,9 +300,7 @@ def _judge(
 ) -> Judge | None:
     if model is None:
         if base_url is not None or cache is not None or shared:
-            raise ConfigurationError(
-                "--judge-base-url, --judge-cache and --judge-shared need --judge-model"
-            )
+            raise ConfigurationError("--judge-base-url, --judge-cache and --judge-shared need --judge-model")
         return None
     from ragmeter.metrics.judge import JudgeBudget, JudgeCache, OpenAIJudge
 
@@ -341,8 +328,7 @@ def _judge(
 @app.command()
 @options_from_docstring
 def metrics(
-    name: Annotated[str | None, typer.Argument(show_default=False)] = None,
-    as_json: bool = False,
+    name: Annotated[str | None, typer.Argument(show_default=False)] = None, as_json: bool = False
 ) -> None:
     """List every metric: its scores, what it needs, how it works, what it costs. With NAME, explain one.
 
@@ -414,9 +400,7 @@ def spans(  # noqa: D417 -- `_options` describes three of them
 @app.command()
 @options_from_docstring
 def dashboards(
-    out: Annotated[Path, typer.Option()],
-    force: bool = False,
-    objective: list[str] | None = None,
+    out: Annotated[Path, typer.Option()], force: bool = False, objective: list[str] | None = None
 ) -> None:
     """Write a Grafana dashboard, Prometheus rules, and a compose file that starts a whole stack.
 

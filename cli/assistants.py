@@ -16,11 +16,7 @@ _TOKENS = ("RAGMETER_SERVE_VIEW_TOKEN", "RAGMETER_SERVE_TOKEN")
 
 
 @options_from_docstring
-def mcp(
-    url: str = "http://127.0.0.1:4318",
-    token_file: Path | None = None,
-    texts: bool = False,
-) -> None:
+def mcp(url: str = "http://127.0.0.1:4318", token_file: Path | None = None, texts: bool = False) -> None:
     """Serve tools for assistants over the Model Context Protocol, on standard input and output.
 
     It reads the API of a running `ragmeter serve`, and only reads. Needs the extra mcp.

@@ -23,9 +23,7 @@ from ._score_table import new_table
 
 __all__ = ["MetricFacts", "list_metrics", "print_metrics"]
 
-_COST = re.compile(
-    r"^\s*Cost:\s*(.+?)(?=\n\s*\n|\n\s*[A-Z][A-Za-z ]*:|\Z)", re.DOTALL | re.MULTILINE
-)
+_COST = re.compile(r"^\s*Cost:\s*(.+?)(?=\n\s*\n|\n\s*[A-Z][A-Za-z ]*:|\Z)", re.DOTALL | re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)

@@ -111,12 +111,7 @@ def agreement(
 
         found = compare(
             AgreementOptions(
-                labels=labels,
-                results=results,
-                score=score,
-                good=good,
-                judge_good=judge_good,
-                width=width,
+                labels=labels, results=results, score=score, good=good, judge_good=judge_good, width=width
             )
         )
         if as_json:

@@ -39,9 +39,7 @@ sys.exit(made if isinstance(made, int) else None)
 """
 
 
-def program_command(
-    target: str, arguments: Sequence[str] = (), *, is_module: bool = False
-) -> list[str]:
+def program_command(target: str, arguments: Sequence[str] = (), *, is_module: bool = False) -> list[str]:
     """Return the command that runs a program as its user would.
 
     Args:

@@ -65,9 +65,7 @@ def run_server(server: Server, say: Callable[[str], None]) -> bool:
         say(f"ragmeter serve: for those who only look: {server.view_url}")
     running.acquire()
     say(f"ragmeter serve: draining, at most {server.options.drain_timeout_s:g} s")
-    watchdog = threading.Timer(
-        server.options.drain_timeout_s + _OVERTIME_S, os._exit, args=(EXIT_INTERRUPTED,)
-    )
+    watchdog = threading.Timer(server.options.drain_timeout_s + _OVERTIME_S, os._exit, args=(EXIT_INTERRUPTED,))
     watchdog.daemon = True
     watchdog.start()
     complete = server.stop()
@@ -120,9 +118,7 @@ def store_options(
     )
 
 
-def kafka_options(
-    servers: str | None, topic: str, group: str, config: Path | None
-) -> KafkaOptions | None:
+def kafka_options(servers: str | None, topic: str, group: str, config: Path | None) -> KafkaOptions | None:
     """Return the brokers and the topic to read, or None without Kafka.
 
     Raises:

@@ -181,9 +181,7 @@ def serve(  # noqa: D417 -- `_options` describes three of them
                 trace_urls=trace_url or (),
                 store=None
                 if no_store
-                else store_options(
-                    store, keep, max_size, texts=not no_text, keep_service=keep_service or ()
-                ),
+                else store_options(store, keep, max_size, texts=not no_text, keep_service=keep_service or ()),
             )
         )
         front.start()

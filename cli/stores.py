@@ -24,10 +24,7 @@ def _group() -> None:
 
 @store.command()
 @options_from_docstring
-def backup(
-    to: Path,
-    where: str | None = None,
-) -> None:
+def backup(to: Path, where: str | None = None) -> None:
     """Copy the store while its server runs.
 
     Args:

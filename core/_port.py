@@ -34,9 +34,7 @@ from .requests.size import weight_of_run, weight_of_scope
 if TYPE_CHECKING:
     from .watch.alarming import Alarming
 
-examined: dict[object, Sequence[Exporter]] | None = (
-    {} if os.environ.get("RAGMETER_DOCTOR") else None
-)
+examined: dict[object, Sequence[Exporter]] | None = {} if os.environ.get("RAGMETER_DOCTOR") else None
 """All meters of this process with their exporters, during ``ragmeter doctor``."""
 
 
@@ -148,9 +146,7 @@ class MeterPort:
             if sent.late:
                 item = Amendment(run.run_id, again=sent)
             else:
-                chances = Chances(
-                    sent.sample_rate, sent.judge_sample_rate, sent.selection, sent.selection
-                )
+                chances = Chances(sent.sample_rate, sent.judge_sample_rate, sent.selection, sent.selection)
                 # As the adapter did: sampled by the parent's trace, not by the request's own span.
                 trace_id = None if run.parent is None else run.parent.trace_id
                 candidate = Candidate(run.run_id, trace_id, chances)

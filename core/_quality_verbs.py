@@ -206,9 +206,7 @@ class QualityVerbs:
         Raises:
             ConfigurationError: A value is invalid, or the score has another objective in this workflow.
         """
-        made = Objective(
-            score=score, at_least=at_least, at_most=at_most, share=share, workflow=workflow
-        )
+        made = Objective(score=score, at_least=at_least, at_most=at_most, share=share, workflow=workflow)
         self._objectives.add(made)
         return made
 
@@ -222,9 +220,7 @@ class QualityVerbs:
             ConfigurationError: The meter has no alarms, or `callback` is not a function.
         """
         if not callable(callback):
-            raise ConfigurationError(
-                f"on_change is {callback!r}; pass a function that takes a ragmeter.Change"
-            )
+            raise ConfigurationError(f"on_change is {callback!r}; pass a function that takes a ragmeter.Change")
         self._watching("on_change").on_change(callback)
         return callback
 

@@ -13,20 +13,8 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, overload
 
-from ragmeter.exporters.protocol import (
-    Exporter,
-    MeterStats,
-    ObservesLists,
-    ObservesMeter,
-    ObservesQuality,
-)
-from ragmeter.metrics import (
-    ConfigurationError,
-    Metric,
-    RagSample,
-    Reference,
-    ScoreDirection,
-)
+from ragmeter.exporters.protocol import Exporter, MeterStats, ObservesLists, ObservesMeter, ObservesQuality
+from ragmeter.metrics import ConfigurationError, Metric, RagSample, Reference, ScoreDirection
 from ragmeter.metrics.registry import resolve_metrics
 
 from . import _port
@@ -85,9 +73,7 @@ def _as_embedder(given: object) -> Embedder:
     return as_embedder(given)
 
 
-def _with_detector(
-    metrics: str | Sequence[str | Metric], detector: object
-) -> str | Sequence[str | Metric]:
+def _with_detector(metrics: str | Sequence[str | Metric], detector: object) -> str | Sequence[str | Metric]:
     if detector is None:
         return metrics
     from ragmeter.metrics.detector import SpanSupport  # noqa: PLC0415 -- brings asyncio
@@ -164,14 +150,8 @@ class RagMeter(QualityVerbs):
         alarms: Alarms | bool = False,
     ) -> None:
         how = scoring if isinstance(scoring, Scoring) else Scoring(scoring)
-        chances = as_group("sampling", sampling, Sampling).with_rates(
-            sample_rate, judge_sample_rate
-        )
-        self._sampling, self._limits, self._labels = (
-            chances,
-            as_group("limits", limits, Limits),
-            how.labels,
-        )
+        chances = as_group("sampling", sampling, Sampling).with_rates(sample_rate, judge_sample_rate)
+        self._sampling, self._limits, self._labels = (chances, as_group("limits", limits, Limits), how.labels)
         watched = as_group("alarms", alarms or None, Alarms) if alarms else None
         if how.mode == "queue":
             from .settings.from_settings import queued_exporters  # noqa: PLC0415 -- only when wanted
@@ -205,8 +185,7 @@ class RagMeter(QualityVerbs):
         self._redact, patience = how.redact, self._limits.shutdown_timeout_s
         self._shutdown_timeout_s = 10.0 if patience is None else patience
         port = self.port = MeterPort(
-            sample_rate=None if chances.keep == "worst" else chances.rate,
-            shutdown_timeout_s=patience,
+            sample_rate=None if chances.keep == "worst" else chances.rate, shutdown_timeout_s=patience
         )
         self._submit_guard = port.guard("meter.submit")
         self._amend_guard = port.guard("meter.amend")
@@ -221,9 +200,7 @@ class RagMeter(QualityVerbs):
         self._objectives = port.objectives = Objectives(parse_objectives(how.objectives or ()))
         by_segment = Segments(() if segments is None else segments)
         self._quality = QualityTable(objectives=self._objectives, segments=by_segment)
-        self._unscored = UnscoredWarning(
-            partial(self._quality.estimates, None, DEFAULT_WINDOW_S, segment="")
-        )
+        self._unscored = UnscoredWarning(partial(self._quality.estimates, None, DEFAULT_WINDOW_S, segment=""))
         process = self._scoring_process(judge) if how.mode == "process" else None
         self._alarming = None if watched is None else self._watch(watched, chosen, judge)
         source = load_references(references, port.guard("meter.references"))
@@ -275,19 +252,13 @@ class RagMeter(QualityVerbs):
                 if isinstance(exporter, ObservesLists):
                     self._publish_lists(exporter)
 
-    def _watch(
-        self, alarms: Alarms, exporters: Sequence[Exporter], judge: Judge | None
-    ) -> Alarming:
+    def _watch(self, alarms: Alarms, exporters: Sequence[Exporter], judge: Judge | None) -> Alarming:
         from .watch.alarming import alarming_of  # noqa: PLC0415 -- only when wanted
 
-        check = (
-            None if alarms.check is None else self._check(alarms.check, alarms.check_every_s, judge)
-        )
+        check = None if alarms.check is None else self._check(alarms.check, alarms.check_every_s, judge)
         return alarming_of(self._quality.slots, exporters, self.port.guard, alarms, check)
 
-    def _check(
-        self, frozen: str | os.PathLike[str], every_s: float, judge: Judge | None
-    ) -> JudgeCheck:
+    def _check(self, frozen: str | os.PathLike[str], every_s: float, judge: Judge | None) -> JudgeCheck:
         from .watch.judge_check import judge_check_of  # noqa: PLC0415 -- brings asyncio
 
         if judge is None:
@@ -502,9 +473,7 @@ class RagMeter(QualityVerbs):
             seconds = window_of(window_s)
         if score is None:
             return self._quality.estimates(workflow, seconds, segment=segment, service=service)
-        return self._quality.estimate(
-            score, workflow, seconds, segment=segment or "", service=service
-        )
+        return self._quality.estimate(score, workflow, seconds, segment=segment or "", service=service)
 
     def shadow(
         self,
@@ -543,9 +512,7 @@ class RagMeter(QualityVerbs):
         made = Shadow(
             retriever,
             name=name,
-            chosen=lambda scored: within(
-                place("shadow", scored.run.trace_id, str(scored.run.run_id)), share
-            ),
+            chosen=lambda scored: within(place("shadow", scored.run.trace_id, str(scored.run.run_id)), share),
             workflow=workflow,
             calls_per_hour=calls_per_hour,
             guard=self.port.guard("meter.shadow"),

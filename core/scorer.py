@@ -71,10 +71,7 @@ class Scorer:
             asked = as_embedder(embedder)
         rules = verdict_rules(verdict)
         chosen = resolve_metrics(
-            "golden" if metrics is None else metrics,
-            judged=judge is not None,
-            fused=fused,
-            embedder=asked,
+            "golden" if metrics is None else metrics, judged=judge is not None, fused=fused, embedder=asked
         )
         check_askable([one for one in chosen if not isinstance(one, ComputedMetric)], judge)
         self._concurrency = whole("concurrency", at_least(1, "concurrency", concurrency))
@@ -169,9 +166,7 @@ class Scorer:
                 await asyncio.sleep(0)
             return found
         running = self._running_loop()
-        return await asyncio.wrap_future(
-            running.submit(self._measure(running, listed, only, unjudged))
-        )
+        return await asyncio.wrap_future(running.submit(self._measure(running, listed, only, unjudged)))
 
     def close(self) -> None:
         """Close the connections of judge and embedder, and end the loop. A later batch starts it again."""
@@ -225,9 +220,7 @@ class _Loop:
             self._loop.close()
             raise
 
-    def submit(
-        self, work: Coroutine[Any, Any, Evaluation]
-    ) -> concurrent.futures.Future[Evaluation]:
+    def submit(self, work: Coroutine[Any, Any, Evaluation]) -> concurrent.futures.Future[Evaluation]:
         return asyncio.run_coroutine_threadsafe(work, self._loop)
 
     def close(self, release: Callable[[], Coroutine[Any, Any, None]]) -> None:

@@ -24,9 +24,7 @@ from ragmeter.metrics import errors
 METRICS, COMMANDS, ERRORS = "reference/metrics.md", "reference/commands.md", "reference/errors.md"
 
 
-_SECTION = re.compile(
-    r"(Range|Needs|Cost|Source|Differs from the source|Evidence|Label|Without a value):( |$)"
-)
+_SECTION = re.compile(r"(Range|Needs|Cost|Source|Differs from the source|Evidence|Label|Without a value):( |$)")
 
 
 def pages() -> dict[str, str]:
@@ -48,9 +46,7 @@ def metrics() -> str:
             for one in card.example
         ]
         if values:
-            parts.append(
-                f"The example of [the metrics](../metrics.md#the-example): {', '.join(values)}."
-            )
+            parts.append(f"The example of [the metrics](../metrics.md#the-example): {', '.join(values)}.")
         said = "; ".join(card.thresholds)
         parts.append(f"The verdict: {said or 'no rule reads it; compare with what is usual'}.")
     return "\n\n".join(parts) + "\n"
@@ -111,10 +107,7 @@ def _value(parameter: Any) -> str:
 
 def error_page() -> str:
     """Return every public error: when it is raised, and what it inherits."""
-    parts = [
-        "# Errors",
-        (errors.__doc__ or "").partition("\n\n")[2].partition("::")[0].strip() + ".",
-    ]
+    parts = ["# Errors", (errors.__doc__ or "").partition("\n\n")[2].partition("::")[0].strip() + "."]
     for name in sorted(errors.__all__):
         one = getattr(errors, name)
         if inspect.isclass(one) and issubclass(one, Exception):

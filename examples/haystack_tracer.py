@@ -55,9 +55,7 @@ def found_in(values: object) -> tuple[Found, ...] | None:
         return None
     flat = [one for each in listed for one in (each if isinstance(each, list) else [each])]
     return tuple(
-        Found(one.content or "", one.id, one.score, dict(one.meta))
-        for one in flat
-        if isinstance(one, Document)
+        Found(one.content or "", one.id, one.score, dict(one.meta)) for one in flat if isinstance(one, Document)
     )
 
 
@@ -96,9 +94,7 @@ class Note(Span):
         if not sent or (replies is None and self.error is None):
             return None
         messages = (
-            [("user", sent)]
-            if isinstance(sent, str)
-            else [(one.role.value, one.text or "") for one in sent]
+            [("user", sent)] if isinstance(sent, str) else [(one.role.value, one.text or "") for one in sent]
         )
         said = [one if isinstance(one, str) else one.text for one in replies or ()]
         return Step(
@@ -123,9 +119,7 @@ class Request:
     def build(self) -> RagRun | None:
         """Return the run; None: nothing in it retrieved. Called on the meter's worker."""
         retrievals = [
-            note
-            for note in self.notes
-            if note.took is None and (note.gave is not None or _looked(note))
+            note for note in self.notes if note.took is None and (note.gave is not None or _looked(note))
         ]
         if not retrievals:
             return None
@@ -192,16 +186,12 @@ class Request:
             inputs: tuple[int, ...] = ()
             if note not in retrievals:
                 ids = {one.id for one in note.took or ()}
-                inputs = tuple(
-                    place for place, found in left.items() if any(one.id in ids for one in found)
-                )
+                inputs = tuple(place for place, found in left.items() if any(one.id in ids for one in found))
             for place in inputs:
                 del left[place]
             left[len(stages)] = note.gave
             stages.append(
-                SeenStage(
-                    note.kind, "postprocessor" if note.took else "retriever", note.gave, inputs
-                )
+                SeenStage(note.kind, "postprocessor" if note.took else "retriever", note.gave, inputs)
             )
         return stages, tuple(one for found in left.values() for one in found)
 
@@ -236,17 +226,12 @@ class RagMeterTracer(Tracer):
         check_meter(meter)
         self._meter = meter
         self._guard = meter.port.guard("haystack.trace")  # contains, counts and logs what we raise
-        self._current: ContextVar[tuple[Request, Note] | None] = ContextVar(
-            "haystack", default=None
-        )
+        self._current: ContextVar[tuple[Request, Note] | None] = ContextVar("haystack", default=None)
         meter.port.expect_requests("haystack")
 
     @contextlib.contextmanager
     def trace(
-        self,
-        operation_name: str,
-        tags: dict[str, Any] | None = None,
-        parent_span: Span | None = None,
+        self, operation_name: str, tags: dict[str, Any] | None = None, parent_span: Span | None = None
     ) -> Iterator[Span]:
         """Note a run; the outermost pipeline's is the request."""
         del operation_name, parent_span

@@ -43,12 +43,9 @@ memory = InMemoryExporter()
 meter = RagMeter(exporters=[memory])
 
 with reference(
-    answer="At seven in the morning.",
-    contexts=["The ferry leaves the island at seven in the morning."],
+    answer="At seven in the morning.", contexts=["The ferry leaves the island at seven in the morning."]
 ):
-    answer = chain.invoke(
-        "When does the ferry leave?", config={"callbacks": [RagMeterCallbackHandler(meter)]}
-    )
+    answer = chain.invoke("When does the ferry leave?", config={"callbacks": [RagMeterCallbackHandler(meter)]})
 
 meter.flush(timeout_s=10)
 print(f"answer: {answer}")

@@ -37,9 +37,7 @@ texts = [
     "The ferry leaves the island at seven in the morning.",
     "On Sundays there is no ferry.",
 ]
-index = VectorStoreIndex(
-    [TextNode(text=text) for text in texts], embed_model=MockEmbedding(embed_dim=8)
-)
+index = VectorStoreIndex([TextNode(text=text) for text in texts], embed_model=MockEmbedding(embed_dim=8))
 engine = index.as_query_engine(llm=Ferryman(), similarity_top_k=3)
 
 # ragmeter: a meter, and one line. Without `exporters` the scores go to OpenTelemetry.
@@ -48,8 +46,7 @@ meter = RagMeter(exporters=[memory])
 handler = RagMeterHandler(meter).attach()
 
 with reference(
-    answer="At seven in the morning.",
-    contexts=["The ferry leaves the island at seven in the morning."],
+    answer="At seven in the morning.", contexts=["The ferry leaves the island at seven in the morning."]
 ):
     answer = engine.query("When does the ferry leave?")
 

@@ -26,10 +26,7 @@ from ragmeter.adapters.langchain import RagMeterCallbackHandler
 
 QUESTION = "When does the ferry leave?"
 ANSWER = "The ferry leaves the island at seven in the morning."
-TIMETABLE = [
-    "The ferry leaves the island at seven in the morning.",
-    "On Sundays there is no ferry.",
-]
+TIMETABLE = ["The ferry leaves the island at seven in the morning.", "On Sundays there is no ferry."]
 WRONG_INDEX = ["The lighthouse keeper trims the lamp at dusk.", "Gulls nest on the cliffs in May."]
 
 options = argparse.ArgumentParser(description="A RAG service to watch in Prometheus.")

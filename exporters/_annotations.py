@@ -21,21 +21,10 @@ from typing import Any, Literal
 from ragmeter.metrics import Score, ScoreItem, ScoreTarget
 
 from . import semconv
-from ._format import (
-    ANNOTATOR_KINDS,
-    clean,
-    explanation,
-    identifier,
-    outgoing,
-    score_metadata,
-)
+from ._format import ANNOTATOR_KINDS, clean, explanation, identifier, outgoing, score_metadata
 from .protocol import ScoredRun
 
-HEALTH: Mapping[str, float] = {
-    "empty_retrieval": 0.0,
-    "duplicate_ratio": 0.0,
-    "repeated_context_ratio": 0.25,
-}
+HEALTH: Mapping[str, float] = {"empty_retrieval": 0.0, "duplicate_ratio": 0.0, "repeated_context_ratio": 0.25}
 """Health measurements of the retrieval, and the largest normal value of each: overlapping chunks repeat some
 of each other's words."""
 ABNORMAL = "abnormal"
@@ -70,10 +59,7 @@ class Annotation:
 
 
 def shown_scores(
-    scores: Iterable[Score],
-    chosen: AbstractSet[str] | None = None,
-    *,
-    also: Collection[str] = (),
+    scores: Iterable[Score], chosen: AbstractSet[str] | None = None, *, also: Collection[str] = ()
 ) -> list[Score]:
     """Return the scores to show to people.
 

@@ -63,9 +63,7 @@ def text_id(text: str) -> str:
 
 
 ANNOTATOR_KINDS = defaultdict(
-    lambda: str(semconv.ANNOTATOR_CODE),
-    llm=str(semconv.ANNOTATOR_LLM),
-    human=str(semconv.ANNOTATOR_HUMAN),
+    lambda: str(semconv.ANNOTATOR_CODE), llm=str(semconv.ANNOTATOR_LLM), human=str(semconv.ANNOTATOR_HUMAN)
 )
 """Who judged by a score's method, in OpenInference's words."""
 
@@ -220,9 +218,7 @@ class ContentPolicy:
         if capture_content is not None:
             mode = _MODES.get(str(capture_content).strip().upper())
             if mode is None:
-                raise ConfigurationError(
-                    f"capture_content={capture_content!r} is unknown; allowed: {_ALLOWED}"
-                )
+                raise ConfigurationError(f"capture_content={capture_content!r} is unknown; allowed: {_ALLOWED}")
             return cls(*mode)
         value = os.environ.get(semconv.CAPTURE_CONTENT_VARIABLE, "")
         mode = _MODES.get(value.strip().upper())

@@ -92,9 +92,7 @@ class Delivery:
     ) -> None:
         address = urlsplit(base_url)
         if address.scheme not in ("http", "https") or not address.hostname:
-            raise ConfigurationError(
-                f"{sink}: the address is not a URL such as http://127.0.0.1:6006"
-            )
+            raise ConfigurationError(f"{sink}: the address is not a URL such as http://127.0.0.1:6006")
         try:
             import httpx  # noqa: PLC0415 -- an optional dependency
         except ImportError:
@@ -154,9 +152,7 @@ class Delivery:
         """
         answer = self._attempt(path, self._begin(body))
         if answer.problem is not None:
-            raise NotTakenError(
-                f"{self._sink} at {self.shown_address}: {answer.problem}", answer.pause_s
-            )
+            raise NotTakenError(f"{self._sink} at {self.shown_address}: {answer.problem}", answer.pause_s)
         return answer.body
 
     def offer(self, method: str, path: str, body: Any) -> bool:
@@ -215,20 +211,14 @@ class Delivery:
             longest = LONGEST_ASKED_PAUSE_S if limited else LONGEST_PAUSE_S
             pause_s = asked_pause_s(status, reply.headers, longest_s=longest)
             return _Answer(problem=f"status {status}", pause_s=pause_s, limited=limited)
-        message = (
-            f"{self._sink} at {self.shown_address}{path} refused {self._what}: status {status}"
-        )
+        message = f"{self._sink} at {self.shown_address}{path} refused {self._what}: status {status}"
         if status in _HINTS:
-            message += (
-                f", {_HINTS[status]}. Nothing is sent there for {REFUSED_FOR_S:.0f} s at a time"
-            )
+            message += f", {_HINTS[status]}. Nothing is sent there for {REFUSED_FOR_S:.0f} s at a time"
             self._refused = (time.monotonic() + REFUSED_FOR_S, message)
         raise DeliveryError(message)
 
 
-def in_requests(
-    runs: Iterable[list[T]], most: int, most_bytes: float = math.inf
-) -> Iterator[list[list[T]]]:
+def in_requests(runs: Iterable[list[T]], most: int, most_bytes: float = math.inf) -> Iterator[list[list[T]]]:
     """Yield runs' data in groups that fit into one request each; a run is never divided.
 
     Args:

@@ -85,9 +85,7 @@ class Placement:
         """Return whether the spans to attach scores to are written anywhere."""
         return delivers(self._spans)
 
-    def place(
-        self, batch: Sequence[ScoredRun]
-    ) -> tuple[list[list[TargetedAnnotation]], DeliveryError | None]:
+    def place(self, batch: Sequence[ScoredRun]) -> tuple[list[list[TargetedAnnotation]], DeliveryError | None]:
         """Return annotations with spans by run, and the error to raise for runs without a span."""
         placed: list[list[TargetedAnnotation]] = []
         unknown = 0
@@ -136,9 +134,7 @@ def _around(run: RagRun, span: SpanContext) -> SpanContext | None:
     return parent if parent.span_id != span.span_id and parent.trace_id == span.trace_id else None
 
 
-def _document_places(
-    run: RagRun, spans: JudgedSpans
-) -> Mapping[int | None, Sequence[tuple[SpanContext, int]]]:
+def _document_places(run: RagRun, spans: JudgedSpans) -> Mapping[int | None, Sequence[tuple[SpanContext, int]]]:
     """Return the document indices of each context of the sample on sampled retrieval spans.
 
     The model may have seen other chunks than retrieved, or in another order; a text found by two retrievals

@@ -88,9 +88,7 @@ class ConsoleExporter(UnbufferedExporter):
                 f"stream is {stream!r}; pass a text stream, e.g. sys.stdout, or nothing: standard error"
             )
         if color not in (None, True, False):
-            raise ConfigurationError(
-                f"color is {color!r}; it is True, False or None: on a terminal"
-            )
+            raise ConfigurationError(f"color is {color!r}; it is True, False or None: on a terminal")
         if trace_url is not None and "{trace_id}" not in trace_url:
             raise ConfigurationError(
                 f"trace_url is {trace_url!r}; write {{trace_id}} where the id stands, e.g. "
@@ -138,9 +136,7 @@ class ConsoleExporter(UnbufferedExporter):
         known = None
         if self._spans is not None and delivers(self._spans):
             known = self._spans.judged_spans(run, self._wait_s)
-            self._wait_s = (
-                SPANS_WAIT_S if known else 0.0
-            )  # do not wait for an exporter that writes nothing
+            self._wait_s = SPANS_WAIT_S if known else 0.0  # do not wait for an exporter that writes nothing
         found = known or recorded_spans(run)
         span = found.request or found.retrieval or run.parent
         if span is not None and span.is_valid:
@@ -167,9 +163,7 @@ def _words(scored: ScoredRun, *, question: bool) -> Iterator[str]:
 
 def _decisive(scored: ScoredRun) -> Iterator[str]:
     """Yield the scores that decided the verdict."""
-    behind = [
-        scored.scores[name] for name in scores_behind(scored.verdict) if name in scored.scores
-    ]
+    behind = [scored.scores[name] for name in scores_behind(scored.verdict) if name in scored.scores]
     known = [score for score in behind if score.value is not None]
     if not known:
         known = [s for s in shown_scores(scored.scores.values()) if s.value is not None]

@@ -108,9 +108,7 @@ _OF_RUN = (
     *("run_id", "name", "framework", "error_type", "started_ns", "ended_ns"),
     *("conversation_id", "response_id", "user_id", "tags"),
 )
-_OF_SCORED = (
-    *("late", "sample_rate", "judge_sample_rate", "selection", "judge_selection", "revision"),
-)
+_OF_SCORED = (*("late", "sample_rate", "judge_sample_rate", "selection", "judge_selection", "revision"),)
 _OF_RETRIEVAL = (
     *("name", "data_source_id", "top_k", "embedding_model", "provider", "error_type"),
     *("started_ns", "ended_ns"),
@@ -139,9 +137,7 @@ def _record(scored: ScoredRun, *, content: bool) -> dict[str, Any]:
         record["question"] = sample.question
         record["search_query"] = sample.search_query
         record["contexts"] = (
-            None
-            if sample.contexts is None
-            else [context.model_dump() for context in sample.contexts]
+            None if sample.contexts is None else [context.model_dump() for context in sample.contexts]
         )
         record["carried"] = [context.model_dump() for context in sample.carried]
         record["answer"] = sample.answer
@@ -163,26 +159,16 @@ def _stage(stage: RetrievalStage) -> dict[str, Any]:
 def _retrieval(retrieval: Retrieval, *, content: bool) -> dict[str, Any]:
     documents = [{"id": context.id, "score": context.score} for context in retrieval.contexts]
     query = {"query": retrieval.query} if content else {}
-    return {
-        **{name: getattr(retrieval, name) for name in _OF_RETRIEVAL},
-        "documents": documents,
-        **query,
-    }
+    return {**{name: getattr(retrieval, name) for name in _OF_RETRIEVAL}, "documents": documents, **query}
 
 
 def _score(score: Score, *, content: bool) -> dict[str, Any]:
     if content:
         return score.model_dump(exclude={"name"})
     record = score.model_dump(exclude={"name", "explanation", "items"})
-    record["items"] = [
-        {"id": item.id, "verdict": item.verdict, "value": item.value} for item in score.items
-    ]
+    record["items"] = [{"id": item.id, "verdict": item.verdict, "value": item.value} for item in score.items]
     return record
 
 
 def _metadata(metadata: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        str(key): value
-        for key, value in metadata.items()
-        if isinstance(value, (str, bool, int, float))
-    }
+    return {str(key): value for key, value in metadata.items() if isinstance(value, (str, bool, int, float))}

@@ -81,18 +81,9 @@ class LangfuseScores(UnbufferedExporter):
             )
         token = b64encode(f"{public_key}:{secret_key}".encode()).decode()
         self._delivery = Delivery(
-            "Langfuse",
-            host,
-            {"Authorization": f"Basic {token}"},
-            timeout_s=timeout_s,
-            deadline_s=deadline_s,
+            "Langfuse", host, {"Authorization": f"Basic {token}"}, timeout_s=timeout_s, deadline_s=deadline_s
         )
-        self._placement = Placement(
-            "Langfuse",
-            spans,
-            scores=scores,
-            include_explanations=include_explanations,
-        )
+        self._placement = Placement("Langfuse", spans, scores=scores, include_explanations=include_explanations)
         describe: Callable[[], None] | None = attribute_of(spans, "describe_traces")
         if describe is not None:
             describe()

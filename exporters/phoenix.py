@@ -168,12 +168,7 @@ class PhoenixAnnotations:
         self._delivery.offer(
             "POST",
             "/v1/annotation_configs",
-            {
-                "name": name,
-                "type": "CATEGORICAL",
-                "optimization_direction": "MAXIMIZE",
-                "values": values,
-            },
+            {"name": name, "type": "CATEGORICAL", "optimization_direction": "MAXIMIZE", "values": values},
         )  # it may already exist
         project = quote(_project_of(self._spans), safe="")
         # A project is created by its first span, which may still be in transit.
@@ -194,11 +189,7 @@ class PhoenixAnnotations:
     def _on_trace(self, placed: TargetedAnnotation) -> bool:
         if placed.document is not None:
             return False
-        return (
-            self._trace_annotations
-            or placed.annotation.target == "request"
-            or self._is_folded(placed)
-        )
+        return self._trace_annotations or placed.annotation.target == "request" or self._is_folded(placed)
 
     def _is_folded(self, placed: TargetedAnnotation) -> bool:
         return self._fold and placed.beside_verdict and placed.annotation.target == "answer"
@@ -230,11 +221,7 @@ class PhoenixAnnotations:
 
 def _address() -> tuple[str, str]:
     """Return the variable with Phoenix's address, and that address."""
-    for variable in (
-        "PHOENIX_ENDPOINT",
-        "PHOENIX_COLLECTOR_ENDPOINT",
-        "OTEL_EXPORTER_OTLP_ENDPOINT",
-    ):
+    for variable in ("PHOENIX_ENDPOINT", "PHOENIX_COLLECTOR_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT"):
         given = os.environ.get(variable, "").strip()
         if not given:
             continue
@@ -260,9 +247,7 @@ def _project_of(spans: KnowsSpans | None) -> str:
     """Return the project of spans: that of their provider, as Phoenix reads it."""
     provider = attribute_of(spans, "tracer_provider", trace.get_tracer_provider)()
     attributes = attribute_of(attribute_of(provider, "resource"), "attributes")
-    project = (
-        attributes.get(semconv.OPENINFERENCE_PROJECT) if isinstance(attributes, Mapping) else None
-    )
+    project = attributes.get(semconv.OPENINFERENCE_PROJECT) if isinstance(attributes, Mapping) else None
     return str(project or _project() or "default")
 
 

@@ -36,12 +36,7 @@ class ChangeWebhook:
     def __init__(self, url: str, *, page: str | None = None, timeout_s: float = TIMEOUT_S) -> None:
         self._page = None if page is None else page.rstrip("/")
         self._delivery = Delivery(
-            "the webhook for changes",
-            url,
-            {},
-            timeout_s=timeout_s,
-            what="the change",
-            hides_path=True,
+            "the webhook for changes", url, {}, timeout_s=timeout_s, what="the change", hides_path=True
         )
 
     def changed(self, change: QualityChange, sentence: str, resource: Mapping[str, str]) -> None:

@@ -110,11 +110,7 @@ class _Folder:
         place = Path(tempfile.gettempdir())
         for left in place.glob(f"{_PREFIX}*"):
             with suppress(OSError):
-                if (
-                    left.is_dir()
-                    and left.lstat().st_uid == os.getuid()
-                    and is_gone(place, left.name)
-                ):
+                if left.is_dir() and left.lstat().st_uid == os.getuid() and is_gone(place, left.name):
                     shutil.rmtree(left, ignore_errors=True)
                     (place / f"{left.name}{LOCK}").unlink(missing_ok=True)
         name = f"{_PREFIX}{secrets.token_hex(4)}"

@@ -83,11 +83,7 @@ class SpoolFile:
                 raise
 
     def _prepare(self) -> None:
-        for pragma in (
-            "auto_vacuum = INCREMENTAL",
-            "journal_mode = WAL",
-            "synchronous = NORMAL",
-        ):
+        for pragma in ("auto_vacuum = INCREMENTAL", "journal_mode = WAL", "synchronous = NORMAL"):
             self._database.execute(f"PRAGMA {pragma}").fetchall()
         (self._page_bytes,) = self._one("PRAGMA page_size")
         (version,) = self._one("PRAGMA user_version")
@@ -123,8 +119,7 @@ class SpoolFile:
         rows = [(requests, body, deaths, reason, since_ns) for requests, body in messages]
         with self._transaction():
             self._database.executemany(
-                "INSERT INTO message (requests, body, deaths, reason, since_ns) VALUES (?, ?, ?, ?, ?)",
-                rows,
+                "INSERT INTO message (requests, body, deaths, reason, since_ns) VALUES (?, ?, ?, ?, ?)", rows
             )
 
     def __len__(self) -> int:
@@ -142,9 +137,7 @@ class SpoolFile:
     def owners(self) -> list[str]:
         """Return the names of readers that have taken messages."""
         with _explain_errors(self.path):
-            found = self._database.execute(
-                "SELECT DISTINCT owner FROM message WHERE owner IS NOT NULL"
-            )
+            found = self._database.execute("SELECT DISTINCT owner FROM message WHERE owner IS NOT NULL")
             return [owner for (owner,) in found]
 
     def take(self, owner: str, limit: int) -> list[StoredMessage]:
@@ -154,8 +147,7 @@ class SpoolFile:
         with self._transaction():
             taken = self._select("WHERE owner IS NULL ORDER BY number LIMIT ?", limit)
             self._database.executemany(
-                "UPDATE message SET owner = ? WHERE number = ?",
-                [(owner, one.number) for one in taken],
+                "UPDATE message SET owner = ? WHERE number = ?", [(owner, one.number) for one in taken]
             )
         return taken
 
@@ -187,8 +179,7 @@ class SpoolFile:
         """Free the messages taken by `owner`; if it died, count one more death each."""
         with self._transaction():
             self._database.execute(
-                "UPDATE message SET owner = NULL, deaths = deaths + ? WHERE owner = ?",
-                (int(died), owner),
+                "UPDATE message SET owner = NULL, deaths = deaths + ? WHERE owner = ?", (int(died), owner)
             )
 
     def done(self, number: int, split: Sequence[bytes] = (), *, since_ns: int = 0) -> None:

@@ -208,9 +208,7 @@ class SpoolReader:
     @property
     def is_drained(self) -> bool:
         """Whether no message can be taken; messages of living readers do not count."""
-        return self._all(lambda file: not file.has_free and not self._gone_owners(file)) and (
-            not self._undone
-        )
+        return self._all(lambda file: not file.has_free and not self._gone_owners(file)) and (not self._undone)
 
     @property
     def is_empty(self) -> bool:
@@ -234,9 +232,7 @@ class SpoolReader:
             try:
                 taken.file.done(taken.message.number, split, since_ns=taken.message.since_ns)
             except TransportDownError as error:
-                _log.warning(
-                    "queue: a finished message could not be deleted (%s); will retry", error
-                )
+                _log.warning("queue: a finished message could not be deleted (%s); will retry", error)
                 self._undone.append((taken, split))
 
     def _gone_owners(self, file: SpoolFile) -> list[str]:

@@ -46,9 +46,7 @@ class SpoolQueue:
     def dead(self, limit: int) -> list[DeadLetter]:
         """Return the oldest dead letters, without removing them."""
         return [
-            DeadLetter(
-                body=one.body, reason=one.reason or "", deaths=one.deaths, dead_ns=one.since_ns
-            )
+            DeadLetter(body=one.body, reason=one.reason or "", deaths=one.deaths, dead_ns=one.since_ns)
             for file in self._open_file(self._folder / DEAD)
             for one in file.oldest(limit)
         ]

@@ -20,13 +20,7 @@ from opentelemetry.trace import SpanContext, TraceFlags, TraceState
 from pydantic import BaseModel, ConfigDict, TypeAdapter, create_model
 
 from ragmeter.exporters.protocol import RagRun, Retrieval
-from ragmeter.metrics import (
-    RagmeterError,
-    RagSample,
-    Reference,
-    RetrievalStage,
-    RetrievedContext,
-)
+from ragmeter.metrics import RagmeterError, RagSample, Reference, RetrievalStage, RetrievedContext
 from ragmeter.metrics._files.json_lines import plain
 
 __all__ = [
@@ -50,15 +44,7 @@ MAX_BYTES = 64 * 1024 * 1024
 """Most bytes of an unpacked message, as a small body can unpack to any size."""
 _LEVEL = 1
 _READABLE = (VERSION[0] - 1, VERSION[0])
-_UNREADABLE = (
-    AttributeError,
-    LookupError,
-    OverflowError,
-    RecursionError,
-    TypeError,
-    ValueError,
-    zlib.error,
-)
+_UNREADABLE = (AttributeError, LookupError, OverflowError, RecursionError, TypeError, ValueError, zlib.error)
 
 Kind = Literal["run", "again"]
 
@@ -133,9 +119,7 @@ _SHORT: Mapping[type, Mapping[str, str]] = {
     SentRun: {"revision": "rev"},
 }
 """The parts of a message, with the short keys of fields; other fields have their own name as key."""
-_ELSEWHERE = frozenset(
-    {"run", "sample", "started_ns", "ended_ns", "sample_rate", "judge_sample_rate"}
-)
+_ELSEWHERE = frozenset({"run", "sample", "started_ns", "ended_ns", "sample_rate", "judge_sample_rate"})
 """Fields without a key: request and sample share one object."""
 
 
@@ -168,9 +152,7 @@ def pack(batch: MessageContent) -> bytes:
     """
     if len(batch.runs) > MAX_RUNS:
         raise MessageTooLargeError(f"{len(batch.runs)} requests; a message holds {MAX_RUNS}")
-    return _pack(
-        [_fields_of(sent) for sent in batch.runs], dict(batch.resource), batch.published_ns
-    )
+    return _pack([_fields_of(sent) for sent in batch.runs], dict(batch.resource), batch.published_ns)
 
 
 def unpack(body: bytes) -> MessageContent:
@@ -191,11 +173,7 @@ def unpack(body: bytes) -> MessageContent:
         envelope = _Envelope(**message)
         resource, published_ns = _texts(envelope.res), envelope.pub
         tried = [(one, _attempt(one)) for one in envelope.runs]
-        unreadable = [
-            _pack([one], resource, published_ns, message["v"])
-            for one, read in tried
-            if read is None
-        ]
+        unreadable = [_pack([one], resource, published_ns, message["v"]) for one, read in tried if read is None]
     except _UNREADABLE as error:
         raise UnreadableError(f"not a message of ragmeter: {type(error).__name__}") from None
     return MessageContent(
@@ -236,9 +214,7 @@ def _attempt(one: Any) -> SentRun | None:
         return None
 
 
-def _pack(
-    runs: list[Any], resource: Mapping[str, str], published_ns: int, version: Any = VERSION
-) -> bytes:
+def _pack(runs: list[Any], resource: Mapping[str, str], published_ns: int, version: Any = VERSION) -> bytes:
     return _compressed({"v": list(version), "res": resource, "pub": published_ns, "runs": runs})
 
 
@@ -359,9 +335,7 @@ class _Reading:
             "carried": self._contexts,
             "stages": lambda those: None if those is None else self._parts(RetrievalStage, those),
             "retrievals": lambda those: self._parts(Retrieval, those),
-            "reference": lambda one: (
-                None if one is None else Reference(**_known_fields(Reference, one))
-            ),
+            "reference": lambda one: None if one is None else Reference(**_known_fields(Reference, one)),
             "parent": _read_span,
             "target": _read_span,
             "inputs": _tuple,

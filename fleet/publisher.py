@@ -36,12 +36,7 @@ _LITTLE_PATIENCE_S = 0.02
 _REST_S = 5.0
 """Seconds without attempts after a failure of the broker, if there is a spool."""
 _FIRST_PAUSE_S = 0.25
-_RESOURCE_KEYS = (
-    "service.name",
-    "service.namespace",
-    "service.version",
-    "deployment.environment.name",
-)
+_RESOURCE_KEYS = ("service.name", "service.namespace", "service.version", "deployment.environment.name")
 """Attributes of the application's resource to send."""
 
 
@@ -88,9 +83,7 @@ class FleetPublisher:
         judge_sample_rate: float = 1.0,
     ) -> None:
         if not 1 <= batch <= MAX_RUNS:
-            raise ConfigurationError(
-                f"batch is {batch!r}; a message holds 1 to {MAX_RUNS} requests"
-            )
+            raise ConfigurationError(f"batch is {batch!r}; a message holds 1 to {MAX_RUNS} requests")
         if isinstance(queue, str):
             self._sender = open_sender(queue, confirm_s=confirm_s, spool_bytes=spool_bytes)
         else:
@@ -103,9 +96,7 @@ class FleetPublisher:
         self._patience_s = patience_s
         self._judge_sample_rate = judge_sample_rate
         self._folder = None if spool is None else Path(spool)
-        self._spool = (
-            None if self._folder is None else SpoolSender(self._folder, max_bytes=spool_bytes)
-        )
+        self._spool = None if self._folder is None else SpoolSender(self._folder, max_bytes=spool_bytes)
         self._begin()
         fork.forget(self._begin)
 
@@ -191,11 +182,7 @@ class FleetPublisher:
     def _publish(self, runs: Sequence[SentRun]) -> int:
         """Publish requests in one message, or in several if they are large; return the number lost."""
         try:
-            body = pack(
-                MessageContent(
-                    runs=runs, resource=self._own_resource(), published_ns=time.time_ns()
-                )
-            )
+            body = pack(MessageContent(runs=runs, resource=self._own_resource(), published_ns=time.time_ns()))
         except MessageTooLargeError:
             if len(runs) == 1:
                 return 1
@@ -254,9 +241,7 @@ class FleetPublisher:
     def _drain_later(self) -> None:
         """Schedule a drain of the spool, for the case that no further requests arrive."""
         if self._draining is None or not self._draining.is_alive():
-            self._draining = threading.Thread(
-                target=self._keep_draining, name="ragmeter-spool", daemon=True
-            )
+            self._draining = threading.Thread(target=self._keep_draining, name="ragmeter-spool", daemon=True)
             with suppress(RuntimeError):  # interpreter exit: the next process will drain
                 self._draining.start()
 
@@ -285,9 +270,7 @@ def _resource_of_sdk() -> dict[str, str] | None:
 
 
 def _resource_of_variables() -> dict[str, str]:
-    given = (
-        part.partition("=") for part in os.environ.get("OTEL_RESOURCE_ATTRIBUTES", "").split(",")
-    )
+    given = (part.partition("=") for part in os.environ.get("OTEL_RESOURCE_ATTRIBUTES", "").split(","))
     known = {key.strip(): unquote(value.strip()) for key, _, value in given}
     known["service.name"] = os.environ.get("OTEL_SERVICE_NAME") or known.get("service.name", "")
     return {key: clean(known[key]) for key in _RESOURCE_KEYS if known.get(key)}

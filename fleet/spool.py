@@ -31,15 +31,7 @@ if TYPE_CHECKING:
     from multiprocessing.context import ForkProcess
 
 
-__all__ = [
-    "MAX_DEATHS",
-    "SpoolReader",
-    "SpoolSender",
-    "folder_of",
-    "open_queue",
-    "open_sender",
-    "run_worker",
-]
+__all__ = ["MAX_DEATHS", "SpoolReader", "SpoolSender", "folder_of", "open_queue", "open_sender", "run_worker"]
 
 _log = logging.getLogger("ragmeter")
 
@@ -66,15 +58,12 @@ def folder_of(url: str) -> Path:
     path = unquote(parts.path)
     if parts.netloc or not path.startswith("/") or path == "/" or parts.query:
         raise ConfigurationError(
-            "spool: needs the absolute path of a folder, with three slashes: "
-            "spool:///var/lib/ragmeter/queue"
+            "spool: needs the absolute path of a folder, with three slashes: spool:///var/lib/ragmeter/queue"
         )
     return Path(path)
 
 
-def open_sender(
-    url: str, *, confirm_s: float = 2.0, spool_bytes: int = DEFAULT_BYTES
-) -> SpoolSender:
+def open_sender(url: str, *, confirm_s: float = 2.0, spool_bytes: int = DEFAULT_BYTES) -> SpoolSender:
     """Return a sender into the folder of `url`; see `transport.open_sender`."""
     del confirm_s  # disks send no confirms
     return SpoolSender(folder_of(url), max_bytes=spool_bytes)
@@ -121,8 +110,7 @@ class _ForkedWorkers:
                 if self._ending:  # again, for a process that was still being started
                     self._terminate()
                 connection.wait(
-                    [process.sentinel for process in self._running],
-                    _TERMINATE_S if self._ending else None,
+                    [process.sentinel for process in self._running], _TERMINATE_S if self._ending else None
                 )
                 for process in [one for one in self._running if not one.is_alive()]:
                     process.join()
@@ -133,9 +121,7 @@ class _ForkedWorkers:
                         self._end_all()
                     elif code < 0 and not self._ending:
                         why = " (a message took too long)" if -code == ENDED_BY else ""
-                        _log.error(
-                            "ragmeter worker: a process was ended by signal %d%s", -code, why
-                        )
+                        _log.error("ragmeter worker: a process was ended by signal %d%s", -code, why)
                         self._running.append(self._start())
         finally:
             for number, handler in before.items():
@@ -188,16 +174,12 @@ def _termination() -> Iterator[Callable[[], bool]]:
         nonlocal terminated
         terminated = True
 
-    signal.signal(
-        signal.SIGINT, signal.SIG_IGN
-    )  # a terminal sends it to all; the parent sends SIGTERM
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal sends it to all; the parent sends SIGTERM
     signal.signal(signal.SIGTERM, on_signal)
     yield lambda: terminated
 
 
-def _work(
-    folder: Path, make: Callable[[], MessageWorker], *, once: bool, limit_s: float | None
-) -> bool:
+def _work(folder: Path, make: Callable[[], MessageWorker], *, once: bool, limit_s: float | None) -> bool:
     """Score messages until SIGTERM or, with `once`, until none is left; return whether that succeeded."""
     with _termination() as is_ending:
         worker = make()

@@ -22,13 +22,7 @@ try:
 except ImportError as _error:
     raise MissingDependencyError("pyarrow", "parquet", "ragmeter.fleet.tables") from None
 
-__all__ = [
-    "SCORES",
-    "UNREADABLE",
-    "score_of_line",
-    "score_table",
-    "scores_as_table",
-]
+__all__ = ["SCORES", "UNREADABLE", "score_of_line", "score_table", "scores_as_table"]
 
 UNREADABLE = "unreadable"
 """Status of the single line of an unreadable row; ``error_type`` has the reason."""
@@ -88,9 +82,7 @@ def score_table(rows: pa.Table, scorer: Scorer, *, with_text: bool = False) -> p
         ``line`` is the row's number in `rows`, from 1. An unreadable row has one line without a name, of
         status ``unreadable``.
     """
-    read = [
-        row_of(GoodRow(number, fields)) for number, fields in enumerate(rows.to_pylist(), start=1)
-    ]
+    read = [row_of(GoodRow(number, fields)) for number, fields in enumerate(rows.to_pylist(), start=1)]
     good = [row for row in read if isinstance(row, Row)]
     found = iter(scorer.score([row.sample for row in good]))
     return _table(
@@ -101,10 +93,7 @@ def score_table(rows: pa.Table, scorer: Scorer, *, with_text: bool = False) -> p
 
 
 def scores_as_table(
-    found: Sequence[tuple[Row, SampleScores]],
-    measurements: Mapping[str, str],
-    *,
-    with_text: bool = False,
+    found: Sequence[tuple[Row, SampleScores]], measurements: Mapping[str, str], *, with_text: bool = False
 ) -> pa.Table:
     """Return the scores of rows as a table with the columns of `SCORES`.
 
@@ -117,10 +106,7 @@ def scores_as_table(
 
 
 def _table(
-    found: Iterable[tuple[Row, SampleScores] | BadRow],
-    measurements: Mapping[str, str],
-    *,
-    with_text: bool,
+    found: Iterable[tuple[Row, SampleScores] | BadRow], measurements: Mapping[str, str], *, with_text: bool
 ) -> pa.Table:
     columns: list[list[Any]] = [[] for _ in SCORES]
     add = [column.append for column in columns]
@@ -163,9 +149,7 @@ def _table(
             )
             for put, value in zip(add, values, strict=True):
                 put(value)
-    arrays = [
-        pa.array(column, type=field.type) for column, field in zip(columns, SCORES, strict=True)
-    ]
+    arrays = [pa.array(column, type=field.type) for column, field in zip(columns, SCORES, strict=True)]
     return pa.Table.from_arrays(arrays, schema=SCORES)
 
 

@@ -103,12 +103,8 @@ class Engine(NamedTuple):
 
 
 SCHEMES: dict[str, Engine] = {
-    "amqp": Engine(
-        "ragmeter.fleet._rabbitmq", "amqp://user:password@rabbitmq.example:5672/scoring"
-    ),
-    "amqps": Engine(
-        "ragmeter.fleet._rabbitmq", "amqps://user:password@rabbitmq.example:5671/scoring"
-    ),
+    "amqp": Engine("ragmeter.fleet._rabbitmq", "amqp://user:password@rabbitmq.example:5672/scoring"),
+    "amqps": Engine("ragmeter.fleet._rabbitmq", "amqps://user:password@rabbitmq.example:5671/scoring"),
     "spool": Engine("ragmeter.fleet.spool", "spool:///var/lib/ragmeter/queue"),
 }
 """The engines by URL scheme."""

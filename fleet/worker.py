@@ -166,9 +166,7 @@ class BatchWorker:
         deadline = time.monotonic() + self._judge_deadline_s + _GRACE_S
         flushed = self._meter.flush(_LOOK_S)
         # Wait for hanging requests until the engine ends this process: acknowledged, they would be lost.
-        while not flushed and (
-            self._is_scoring() or (self._is_at_work() and time.monotonic() < deadline)
-        ):
+        while not flushed and (self._is_scoring() or (self._is_at_work() and time.monotonic() < deadline)):
             flushed = self._meter.flush(_LOOK_S)
         if not self._require_export:
             return True

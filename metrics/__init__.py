@@ -22,12 +22,7 @@ if TYPE_CHECKING:
         ROUGE_SENTENCE_MATCH_THRESHOLD,
         MatchingStrategy,
     )
-    from .computed._ranking import (
-        average_precision,
-        average_precision_bounds,
-        ndcg,
-        reciprocal_rank,
-    )
+    from .computed._ranking import average_precision, average_precision_bounds, ndcg, reciprocal_rank
     from .computed.answer_overlap import AnswerOverlap
     from .computed.citations import Citations
     from .computed.fact_conflict import FactConflict

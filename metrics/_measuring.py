@@ -11,14 +11,7 @@ from collections.abc import Callable, Sequence
 
 from .judge.halving import one_request
 from .judge.protocol import Judge
-from .protocol import (
-    ComputedMetric,
-    Metric,
-    compute_metric,
-    lacks_input,
-    run_metric,
-    scores_without_value,
-)
+from .protocol import ComputedMetric, Metric, compute_metric, lacks_input, run_metric, scores_without_value
 from .results import SampleScores
 from .sample import RagSample
 from .score import Score
@@ -65,9 +58,7 @@ class SampleMeasurement:
         self.awaits = any(not isinstance(metric, ComputedMetric) for metric in self.metrics)
         """Whether any metric needs a model, and so `measure`."""
 
-    def metrics_of(
-        self, sample: RagSample, only: Callable[[Metric], bool] | None = None
-    ) -> list[Metric]:
+    def metrics_of(self, sample: RagSample, only: Callable[[Metric], bool] | None = None) -> list[Metric]:
         """Return the metrics of a sample, in order.
 
         Args:
@@ -83,15 +74,9 @@ class SampleMeasurement:
     def measurements(self) -> dict[str, str]:
         """Return the key of each score's measurement: equal keys and samples mean equal scores."""
         model = None if self._judge is None else self._judge.model
-        return {
-            name: measurement_key(metric, model)
-            for metric in self.metrics
-            for name in metric.score_names
-        }
+        return {name: measurement_key(metric, model) for metric in self.metrics for name in metric.score_names}
 
-    def compute(
-        self, sample: RagSample, only: Callable[[Metric], bool] | None = None
-    ) -> SampleScores:
+    def compute(self, sample: RagSample, only: Callable[[Metric], bool] | None = None) -> SampleScores:
         """Score a sample with the computed metrics only; never raises `Exception`."""
         return self._together(
             sample,

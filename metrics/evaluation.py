@@ -82,9 +82,7 @@ def _measure_all(
     def run() -> None:
         say = (lambda: None) if off_loop else bar.show
         try:
-            results.extend(
-                asyncio.run(_measure_and_close(listed, measuring, concurrency, bar, say))
-            )
+            results.extend(asyncio.run(_measure_and_close(listed, measuring, concurrency, bar, say)))
         except BaseException as error:
             if not off_loop:
                 raise

@@ -135,9 +135,7 @@ def metric(
     def decorate(wrapped: Callable[[RagSample], float | None]) -> FunctionMetric:
         metric_name = str(name or getattr(wrapped, "__name__", ""))
         if not metric_name.isidentifier() or metric_name != metric_name.lower():
-            raise ConfigurationError(
-                f"metric name {metric_name!r} is not snake case; pass name='my_metric'"
-            )
+            raise ConfigurationError(f"metric name {metric_name!r} is not snake case; pass name='my_metric'")
         return FunctionMetric(
             function=wrapped,
             name=metric_name,

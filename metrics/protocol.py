@@ -21,14 +21,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from ._display.wording import number_of
 from .errors import ConfigurationError, TooLongError, loggable
 from .sample import RagSample, Reference
-from .score import (
-    Score,
-    ScoreDirection,
-    ScoreItem,
-    ScoreMethod,
-    ScoreStatus,
-    ScoreTarget,
-)
+from .score import Score, ScoreDirection, ScoreItem, ScoreMethod, ScoreStatus, ScoreTarget
 
 if TYPE_CHECKING:
     from .embedder import Embedder
@@ -47,14 +40,7 @@ __all__ = [
 ]
 
 
-FIELDS = (
-    "question",
-    "contexts",
-    "answer",
-    "reference.answer",
-    "reference.contexts",
-    "reference.context_ids",
-)
+FIELDS = ("question", "contexts", "answer", "reference.answer", "reference.contexts", "reference.context_ids")
 """Allowed values in `Metric.needs`."""
 
 _PREFIX = re.compile(r"[a-z][a-z0-9_]*\Z")
@@ -123,9 +109,7 @@ class Metric(ABC):
 
     def undefined_scores(self, why: str) -> tuple[Score, ...]:
         """Return all scores without a value; `why` has no text of the request."""
-        return tuple(
-            self.make_score(name, None, explanation=why, summary=why) for name in self.score_names
-        )
+        return tuple(self.make_score(name, None, explanation=why, summary=why) for name in self.score_names)
 
     def make_score(
         self,
@@ -261,9 +245,7 @@ class _Wrapping:
             own = {self.prefix + name: one for name, one in getattr(inner, attribute).items()}
             object.__setattr__(self, attribute, own)
         object.__setattr__(self, "name", self.prefix + inner.name)
-        object.__setattr__(
-            self, "score_names", tuple(self.prefix + name for name in inner.score_names)
-        )
+        object.__setattr__(self, "score_names", tuple(self.prefix + name for name in inner.score_names))
 
     def _wrap(self, scores: Sequence[Score]) -> tuple[Score, ...]:
         adjusted: list[Score] = []
@@ -317,10 +299,7 @@ class _WrappedUnjudgedMetric(_WrappedMetric):
 
 
 def _wrap(
-    metric: Metric,
-    prefix: str = "",
-    at_least: float | None = None,
-    more_needs: tuple[str, ...] = (),
+    metric: Metric, prefix: str = "", at_least: float | None = None, more_needs: tuple[str, ...] = ()
 ) -> Metric:
     if isinstance(metric, ComputedMetric):
         return _WrappedComputedMetric(metric, prefix, at_least, more_needs)
@@ -464,28 +443,16 @@ def _not_measurable(
         return None
     missing = missing_field(sample, metric.needs)
     if missing is not None:
-        return scores_without_value(
-            metric, "missing_input", f"not given: {missing}", missing=missing
-        )
+        return scores_without_value(metric, "missing_input", f"not given: {missing}", missing=missing)
     orphaned = 0 if sample.reference is None else _count_orphans(metric, sample.reference)
     if orphaned:
         return scores_without_value(
-            metric,
-            "undefined",
-            f"{number_of(orphaned, 'golden id')} orphaned: no chunk has its text now",
+            metric, "undefined", f"{number_of(orphaned, 'golden id')} orphaned: no chunk has its text now"
         )
     is_read = metric.reads_carried and bool(sample.carried)
-    if (
-        sample.contexts_by == "ids"
-        and metric.reads_texts
-        and _reads_contexts(metric)
-        and not is_read
-    ):
+    if sample.contexts_by == "ids" and metric.reads_texts and _reads_contexts(metric) and not is_read:
         return scores_without_value(
-            metric,
-            "missing_input",
-            "only the ids of the contexts are known",
-            missing="contexts.text",
+            metric, "missing_input", "only the ids of the contexts are known", missing="contexts.text"
         )
     if max_text_chars is not None and metric.reads_texts:
         longest = _longest_text(metric, sample)
@@ -508,19 +475,13 @@ def _count_orphans(metric: Metric, reference: Reference) -> int:
 
 
 def failed_scores(
-    metric: Metric,
-    sample: RagSample,
-    status: ScoreStatus,
-    explanation: str,
-    error_type: str,
+    metric: Metric, sample: RagSample, status: ScoreStatus, explanation: str, error_type: str
 ) -> tuple[Score, ...]:
     """Build the scores of a metric that failed.
 
     Scores that would not have been measured anyway are ``missing_input`` or ``skipped``.
     """
-    return _not_measurable(metric, sample) or scores_without_value(
-        metric, status, explanation, error_type
-    )
+    return _not_measurable(metric, sample) or scores_without_value(metric, status, explanation, error_type)
 
 
 def _failure_scores(metric: Metric, error: Exception) -> tuple[Score, ...]:

@@ -62,9 +62,7 @@ _ON_REQUEST = {
     "citations": "computed.citations:Citations",
 }
 # Metrics with an embedder: in every preset if there is one.
-_SEMANTIC = {
-    "semantic_context_relevance": "semantic.semantic_context_relevance:SemanticContextRelevance",
-}
+_SEMANTIC = {"semantic_context_relevance": "semantic.semantic_context_relevance:SemanticContextRelevance"}
 # Metrics that judge the questions of several others in one call, whose names are in `covers`.
 _FUSED = {
     "fused_context_metrics": "judged.fused_context:FusedContextMetrics",
@@ -174,10 +172,7 @@ def _judged_metrics(preset: str, *, fused: bool) -> list[Metric]:
     covered = {name for metric in stand_ins for name in getattr(metric, "covers", ())}
     others = [_builtin(name)() for name in _JUDGED if name not in covered]
     if preset != "all":
-        others = [
-            one.needing("reference.answer") if one.name in _WITH_REFERENCE else one
-            for one in others
-        ]
+        others = [one.needing("reference.answer") if one.name in _WITH_REFERENCE else one for one in others]
     return [*stand_ins, *others]
 
 

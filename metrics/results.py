@@ -97,8 +97,7 @@ class Evaluation(list[SampleScores]):
 
     def _worst_first(self) -> list[int]:
         badness = [
-            badness_of(each.values(), None if each.verdict is None else each.verdict.word)
-            for each in self
+            badness_of(each.values(), None if each.verdict is None else each.verdict.word) for each in self
         ]
         return sorted(range(len(self)), key=lambda number: badness[number], reverse=True)
 
@@ -118,9 +117,7 @@ class Evaluation(list[SampleScores]):
 
     def _repr_html_(self) -> str:
         summary = self.summary
-        words: Counter[str] = Counter(
-            each.verdict.word for each in self if each.verdict is not None
-        )
+        words: Counter[str] = Counter(each.verdict.word for each in self if each.verdict is not None)
         rows = self._questions_first()
         return html.fragment(
             html.requests_counted(len(self)),

@@ -38,9 +38,7 @@ sent to the model. ``runs``: no prompt could be read, or none showed a context; 
 the framework's runs passed them on. ``given``: by the application. ``ids``: only the ids of the retrieved
 documents are known; texts are empty, and metrics that read them return ``missing_input``."""
 
-StageKind = Literal[
-    "retriever", "fusion", "postprocessor", "function", "tool", "synthesizer", "unknown"
-]
+StageKind = Literal["retriever", "fusion", "postprocessor", "function", "tool", "synthesizer", "unknown"]
 """Kind of a stage between store and prompt. ``retriever``: queries a store. ``fusion``: joins the results of
 several retrievers. ``postprocessor``: reranks, filters or compresses. ``function``: the application's own
 code. ``tool``: a tool that returned documents itself. ``synthesizer``: builds the prompts. ``unknown``: not
@@ -52,9 +50,7 @@ _TEXT = frozenset({str})
 
 def _text_keys(value: Any) -> Any:
     # Stores may have numbers as keys; a context is not refused for that.
-    if (type(value) is dict or isinstance(value, Mapping)) and not _TEXT.issuperset(
-        map(type, value)
-    ):
+    if (type(value) is dict or isinstance(value, Mapping)) and not _TEXT.issuperset(map(type, value)):
         return {str(key): item for key, item in value.items()}
     return value
 
@@ -70,9 +66,7 @@ class RetrievedContext(BaseModel):
     """The id of the document or chunk in the store, if the framework reports it."""
     score: float | None = None
     """The retriever's score, on its specific scale; not used for ranking."""
-    metadata: Annotated[Mapping[str, Any], BeforeValidator(_text_keys)] = Field(
-        default_factory=dict
-    )
+    metadata: Annotated[Mapping[str, Any], BeforeValidator(_text_keys)] = Field(default_factory=dict)
     """The store's metadata of the chunk; keys that are no strings are converted to strings."""
 
 
@@ -157,9 +151,7 @@ class RetrievalStage(BaseModel):
     steps."""
 
 
-def _in_order(
-    stages: tuple[RetrievalStage, ...] | None,
-) -> tuple[RetrievalStage, ...] | None:
+def _in_order(stages: tuple[RetrievalStage, ...] | None) -> tuple[RetrievalStage, ...] | None:
     for place, stage in enumerate(stages or ()):
         if not all(0 <= source < place for source in stage.inputs):
             raise ValueError(
@@ -194,15 +186,13 @@ class RagSample(BaseModel):
     """The user's question, not a rewritten query. None: unknown."""
     contexts: (
         Annotated[
-            tuple[Annotated[RetrievedContext, BeforeValidator(_as_context)], ...],
-            BeforeValidator(_as_contexts),
+            tuple[Annotated[RetrievedContext, BeforeValidator(_as_context)], ...], BeforeValidator(_as_contexts)
         ]
         | None
     ) = None
     """The contexts that reached the model, in order."""
     carried: Annotated[
-        tuple[Annotated[RetrievedContext, BeforeValidator(_as_context)], ...],
-        BeforeValidator(_as_contexts),
+        tuple[Annotated[RetrievedContext, BeforeValidator(_as_context)], ...], BeforeValidator(_as_contexts)
     ] = ()
     """Other parts of the prompt that support an answer: chunks of earlier turns, and the whole context if its
     documents cannot be identified."""

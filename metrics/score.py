@@ -23,24 +23,10 @@ from pydantic import (
     model_validator,
 )
 
-__all__ = [
-    "Score",
-    "ScoreDirection",
-    "ScoreItem",
-    "ScoreMethod",
-    "ScoreStatus",
-    "ScoreTarget",
-]
+__all__ = ["Score", "ScoreDirection", "ScoreItem", "ScoreMethod", "ScoreStatus", "ScoreTarget"]
 
 ScoreStatus = Literal[
-    "ok",
-    "undefined",
-    "missing_input",
-    "partial",
-    "judge_error",
-    "timeout",
-    "skipped",
-    "metric_error",
+    "ok", "undefined", "missing_input", "partial", "judge_error", "timeout", "skipped", "metric_error"
 ]
 """Whether there is a value, and if not, why. ``ok``: everything was measured. ``undefined``: the inputs are
 there, but the formula has no denominator. ``missing_input``: a needed field is missing. ``partial``: some

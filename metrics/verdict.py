@@ -19,14 +19,7 @@ from .errors import ConfigurationError
 from .sample import SampleStatus
 from .score import Score
 
-__all__ = [
-    "VERDICT_CODES",
-    "Verdict",
-    "VerdictRules",
-    "VerdictWord",
-    "known_values",
-    "scores_behind",
-]
+__all__ = ["VERDICT_CODES", "Verdict", "VerdictRules", "VerdictWord", "known_values", "scores_behind"]
 
 VerdictWord = Literal["good", "suspect", "bad"]
 """Quality of a request: people should look at ``bad`` ones first, then at ``suspect`` ones."""
@@ -88,14 +81,8 @@ class VerdictRules:
     def __post_init__(self) -> None:
         for field in fields(VerdictRules):
             value: object = getattr(self, field.name)
-            if (
-                isinstance(value, bool)
-                or not isinstance(value, (int, float))
-                or not 0 <= value <= 1
-            ):
-                raise ConfigurationError(
-                    f"VerdictRules: {field.name} is {value!r}; it is a number from 0 to 1"
-                )
+            if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= 1:
+                raise ConfigurationError(f"VerdictRules: {field.name} is {value!r}; it is a number from 0 to 1")
         for lower, upper in (
             ("unsupported_below", "partly_unsupported_below"),
             ("off_topic_below", "on_topic_from"),
@@ -103,8 +90,7 @@ class VerdictRules:
             low, high = getattr(self, lower), getattr(self, upper)
             if low > high:
                 raise ConfigurationError(
-                    f"VerdictRules: {lower} is {low!r} and {upper} is {high!r}; "
-                    f"{lower} is at most {upper}"
+                    f"VerdictRules: {lower} is {low!r} and {upper} is {high!r}; {lower} is at most {upper}"
                 )
 
     def verdict(self, scores: Mapping[str, Score], status: SampleStatus = "ok") -> Verdict | None:
@@ -335,9 +321,7 @@ _RULES: tuple[_Rule, ...] = (
         "right_document_dropped",
         "suspect",
         lambda seen, rules: seen.dropped > 0.0 and _lacks_right_documents(seen, rules),
-        lambda seen: (
-            f"{percent(seen.dropped)} of the right documents were found and lost before the model"
-        ),
+        lambda seen: f"{percent(seen.dropped)} of the right documents were found and lost before the model",
     ),
     _Rule(
         "right_document_never_found",
@@ -378,9 +362,7 @@ _RULES: tuple[_Rule, ...] = (
         "refused",
         "suspect",
         lambda seen, rules: (
-            _refused_with_chunks(seen)
-            and seen.sufficiency is None
-            and _is_on_topic(seen, rules) is None
+            _refused_with_chunks(seen) and seen.sufficiency is None and _is_on_topic(seen, rules) is None
         ),
         lambda _: "refused; whether the chunks are on topic is not known",
     ),
@@ -389,10 +371,7 @@ _RULES: tuple[_Rule, ...] = (
         "suspect",
         lambda seen, rules: (
             seen.asked
-            and (
-                seen.empty
-                or (seen.support is not None and seen.support < rules.partly_unsupported_below)
-            )
+            and (seen.empty or (seen.support is not None and seen.support < rules.partly_unsupported_below))
         ),
         lambda _: "asks back instead of answering",
     ),
@@ -411,9 +390,7 @@ _RULES: tuple[_Rule, ...] = (
     _Rule(
         "partial_context",
         "suspect",
-        lambda seen, _: (
-            not seen.empty and seen.sufficiency is not None and 0.0 < seen.sufficiency < 1.0
-        ),
+        lambda seen, _: not seen.empty and seen.sufficiency is not None and 0.0 < seen.sufficiency < 1.0,
         lambda _: "the chunks state only a part of what was asked",
     ),
     _Rule(

@@ -67,9 +67,7 @@ class Access:
     def knows(self, authorization: str, *, looks: bool = False) -> bool:
         """Return whether a header ``Authorization`` has a sufficient token, or no token is required."""
         kind, _, given = authorization.partition(" ")
-        return not self.token or (
-            kind.lower() == "bearer" and self.lets(given.strip(), looks=looks)
-        )
+        return not self.token or (kind.lower() == "bearer" and self.lets(given.strip(), looks=looks))
 
     def lets(self, given: str, *, looks: bool = False) -> bool:
         """Return whether a token is sufficient, in constant time.
@@ -138,9 +136,7 @@ def _refusal(scope: Scope, access: Access, counted: Callable[[str], None]) -> Re
         )
     if not access.is_own_host(headers.get("host", "")):
         counted("host")
-        return _error_response(
-            421, "this server goes by another name: use the address that it printed"
-        )
+        return _error_response(421, "this server goes by another name: use the address that it printed")
     origin = headers.get("origin")
     is_sending = path.startswith("/v1/")
     if (
@@ -164,9 +160,7 @@ def _without_token(
         return None
     if access.knows(authorization, looks=True) or access.lets(cookie, looks=True):
         counted("token")
-        return _error_response(
-            403, "this token is for looking alone: sending and changing need the other one"
-        )
+        return _error_response(403, "this token is for looking alone: sending and changing need the other one")
     query = parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)
     token = next((v for name, v in query if name == "token" and access.lets(v, looks=True)), "")
     if scope["method"] == "GET" and token:
@@ -175,12 +169,7 @@ def _without_token(
         path = "/" + scope["path"].lstrip("/")  # never another host's
         answer = RedirectResponse(path + (f"?{rest}" if rest else ""), status_code=303)
         answer.set_cookie(
-            COOKIE,
-            token,
-            httponly=True,
-            samesite="strict",
-            path="/",
-            secure=scope["scheme"] == "https",
+            COOKIE, token, httponly=True, samesite="strict", path="/", secure=scope["scheme"] == "https"
         )
         answer.headers["Referrer-Policy"] = "no-referrer"
         answer.headers["Cache-Control"] = "no-store"

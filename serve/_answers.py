@@ -24,9 +24,7 @@ from ragmeter.adapters.opentelemetry.otlp import MalformedError, Signal
 
 from ._intake import Acceptance
 
-Answer: TypeAlias = (
-    ExportTraceServiceResponse | ExportLogsServiceResponse | ExportMetricsServiceResponse
-)
+Answer: TypeAlias = ExportTraceServiceResponse | ExportLogsServiceResponse | ExportMetricsServiceResponse
 
 
 def answer_to(signal: Signal, taken: Acceptance) -> Answer:

@@ -112,18 +112,14 @@ def _all(asked: Mapping[str, str], name: str) -> Sequence[str]:
 
 def _bound(said: str) -> tuple[str, str, float]:
     if not re.fullmatch(SCORE_BOUND, said):
-        raise ValueError(
-            "score is written name>=value or name<=value, as lexical_groundedness>=0.3"
-        )
+        raise ValueError("score is written name>=value or name<=value, as lexical_groundedness>=0.3")
     name, sign, value = re.split("(>=|<=)", said)
     return name, sign, float(value)
 
 
 def _json(kind: type, value: object) -> Response:
     # Serialised directly: as Python objects, hundreds of requests take megabytes, and twice the time.
-    return Response(
-        _adapter(kind).dump_json(value), media_type="application/json", headers=_HEADERS
-    )
+    return Response(_adapter(kind).dump_json(value), media_type="application/json", headers=_HEADERS)
 
 
 def api_routes(
@@ -147,25 +143,16 @@ def api_routes(
 
     def explain_change(change: Change) -> Change:
         # A past change was explained when it was reported, if at all.
-        return (
-            change
-            if change.new or change.kind in ("recovered", "version")
-            else reader.explained(change)
-        )
+        return change if change.new or change.kind in ("recovered", "version") else reader.explained(change)
 
     def overview(asked: QueryParams, _: str) -> Any:
         filters = filters_of(asked)
         said = _adapter(Overview).dump_python(reader.overview(filters), mode="json")
-        said |= _adapter(HealthView).dump_python(
-            reader.health(filters, by=asked.get("by", "")), mode="json"
-        )
+        said |= _adapter(HealthView).dump_python(reader.health(filters, by=asked.get("by", "")), mode="json")
         from_ms = said["from_ms"]
         on = changes(on=True)
         listed = [
-            {
-                **_adapter(Change).dump_python(explain_change(change), mode="json"),
-                "on": change in on,
-            }
+            {**_adapter(Change).dump_python(explain_change(change), mode="json"), "on": change in on}
             for change in changes(on=False)
             if filters.service in (None, change.service)
             and filters.workflow in (None, change.workflow)
@@ -175,9 +162,7 @@ def api_routes(
         return {
             **said,
             "changes": listed,
-            "shadows": [
-                _adapter(ShadowView).dump_python(one) for one in reader.shadows(filters.service)
-            ],
+            "shadows": [_adapter(ShadowView).dump_python(one) for one in reader.shadows(filters.service)],
             "heard": [
                 _adapter(HeardService).dump_python(one)
                 for one in heard()
@@ -209,9 +194,7 @@ def api_routes(
         span_id = asked.get("span_id")
         if span_id is not None and not _is_hex(span_id, 16):
             raise ValueError("span_id is 16 hex digits")
-        found = reader.request(
-            key.lower() if _is_trace_id(key) else key, span_id and span_id.lower()
-        )
+        found = reader.request(key.lower() if _is_trace_id(key) else key, span_id and span_id.lower())
         if found is None:
             return None
         said = _adapter(RequestView).dump_python(found, mode="json")
@@ -235,9 +218,7 @@ def api_routes(
     def gaps(asked: QueryParams, _: str) -> Any:
         return _json(GapPage, reader.gaps(filters_of({"range": str(GAPS_RANGE_S), **asked})))
 
-    def endpoint(
-        path: str, answer: Callable[[QueryParams, str], Any]
-    ) -> Callable[[Request], Response]:
+    def endpoint(path: str, answer: Callable[[QueryParams, str], Any]) -> Callable[[Request], Response]:
         def respond(asked: Request) -> Response:
             with guard:
                 try:
@@ -251,9 +232,7 @@ def api_routes(
                         {"Retry-After": str(RETRY_AFTER_S)},
                     )  # fmt: skip
                 if said is None:
-                    return _error(
-                        404, "no such request, or not yet: scores arrive some seconds late"
-                    )
+                    return _error(404, "no such request, or not yet: scores arrive some seconds late")
                 if isinstance(said, Response):
                     return said
                 return JSONResponse(said, headers=_HEADERS)
@@ -328,9 +307,7 @@ def _whole(asked: Mapping[str, str], name: str) -> int | None:
     if said is None:
         return None
     if not said.isascii() or not said.isdecimal() or len(said) > len(str(2**53)):
-        raise ValueError(
-            f"{name} is a whole number" + (" of milliseconds" if name != "limit" else "")
-        )
+        raise ValueError(f"{name} is a whole number" + (" of milliseconds" if name != "limit" else ""))
     if name != "limit" and int(said) > LATEST_MS:
         raise ValueError(f"{name} is beyond the year 9999, {LATEST_MS}")
     return int(said)

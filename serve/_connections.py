@@ -45,12 +45,7 @@ class _Connection(H11Protocol):
     """One connection. All of its methods run on the event loop."""
 
     def __init__(
-        self,
-        *given: Any,
-        limits: Limits,
-        counts: Counts,
-        waiting: OrderedDict[_Connection, None],
-        **named: Any,
+        self, *given: Any, limits: Limits, counts: Counts, waiting: OrderedDict[_Connection, None], **named: Any
     ) -> None:
         super().__init__(*given, **named)
         self.conn = _Parser(self.give_up)
@@ -68,9 +63,7 @@ class _Connection(H11Protocol):
         # Wait until all written data has left: otherwise the end of an answer could stay in this buffer for
         # ever.
         # Not 0 with TLS, whose empty buffer counts as full for ever if its limit is 0.
-        transport.set_write_buffer_limits(
-            high=int(transport.get_extra_info("sslcontext") is not None)
-        )
+        transport.set_write_buffer_limits(high=int(transport.get_extra_info("sslcontext") is not None))
         self._look()
         excess = len(self.connections) - self._limits.connections
         if excess > 0:

@@ -93,11 +93,6 @@ class Counts:
         """Return the periods of refusals for want of room since the server began, the last 100."""
         with self._lock:
             return [
-                Overload(
-                    from_ms=one.from_ms,
-                    until_ms=one.until_ms,
-                    refused=one.refused,
-                    why=dict(one.why),
-                )
+                Overload(from_ms=one.from_ms, until_ms=one.until_ms, refused=one.refused, why=dict(one.why))
                 for one in self._overloads
             ]

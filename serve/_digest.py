@@ -138,9 +138,7 @@ def digests(
     post = None if url is None else ChangeWebhook(url, page=page_address(options, http_port)).digest
     claims = None if store is None else store.claims()
     language = options.language or settings.language
-    return [
-        Digest(period, reader, heard, changes, post=post, claims=claims, language=language).look
-    ]
+    return [Digest(period, reader, heard, changes, post=post, claims=claims, language=language).look]
 
 
 def digest_of(
@@ -185,11 +183,7 @@ def digest_of(
     return "\n".join(
         [
             f"# ragmeter, {moment(since)} – {moment(until)}",
-            *(
-                line
-                for heading, lines, none in parts
-                for line in _section(words[heading], lines, words[none])
-            ),
+            *(line for heading, lines, none in parts for line in _section(words[heading], lines, words[none])),
         ]
     )
 
@@ -200,10 +194,7 @@ def _period(since: float, until: float) -> Filters:
 
 def _gap_line(gap: GapView, words: Words) -> str:
     share = words(
-        "gap_share",
-        lower=percent(gap.lower),
-        upper=percent(gap.upper),
-        elsewhere=percent(gap.elsewhere),
+        "gap_share", lower=percent(gap.lower), upper=percent(gap.upper), elsewhere=percent(gap.elsewhere)
     )
     badly = words("asked_badly", n=gap.n_bad)
     return f"{gap.name or gap.id}: {badly} ({share}). {words[f'lacks_{gap.diagnosis}']}"

@@ -64,11 +64,7 @@ class Endpoint:
 
 
 def endpoint_of(
-    signal: str,
-    environ: Mapping[str, str],
-    *,
-    url: str | None = None,
-    protocol: str | None = None,
+    signal: str, environ: Mapping[str, str], *, url: str | None = None, protocol: str | None = None
 ) -> Endpoint | None:
     """Return the endpoint of `signal` (``traces``, ``logs``, ``metrics``), or None if none is set.
 
@@ -92,13 +88,7 @@ def endpoint_of(
     given = url or own or environ.get(f"{_VARIABLE}ENDPOINT", "").strip()
     if not given:
         return None
-    variable = (
-        "--otlp"
-        if url
-        else f"{_VARIABLE}{signal.upper()}_ENDPOINT"
-        if own
-        else f"{_VARIABLE}ENDPOINT"
-    )
+    variable = "--otlp" if url else f"{_VARIABLE}{signal.upper()}_ENDPOINT" if own else f"{_VARIABLE}ENDPOINT"
     if "://" not in given:
         given = f"{'http' if setting('INSECURE').lower() == 'true' else 'https'}://{given}"
     try:
@@ -108,9 +98,7 @@ def endpoint_of(
         parts, port = urlsplit(""), None
     if parts.scheme not in ("http", "https") or not parts.hostname:
         # The value is not quoted: it may contain a password.
-        raise ConfigurationError(
-            f"{variable} is no address; write for example http://localhost:4318"
-        )
+        raise ConfigurationError(f"{variable} is no address; write for example http://localhost:4318")
     chosen = _protocol(protocol or setting("PROTOCOL"), port)
     if chosen == "http/protobuf" and not own:
         given = parts._replace(path=f"{parts.path.rstrip('/')}/v1/{signal}").geturl()
@@ -133,9 +121,7 @@ def _protocol(setting: str, port: int | None) -> Literal["http/protobuf", "grpc"
         return "grpc"
     if setting in ("", "http/protobuf", "http/json"):  # what takes JSON takes protobuf, too
         return "http/protobuf"
-    raise ConfigurationError(
-        f"{_VARIABLE}PROTOCOL is {setting!r}; allowed are http/protobuf and grpc"
-    )
+    raise ConfigurationError(f"{_VARIABLE}PROTOCOL is {setting!r}; allowed are http/protobuf and grpc")
 
 
 def _timeout_s(setting: str) -> float:

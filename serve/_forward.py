@@ -82,8 +82,7 @@ class Forwarder:
         settled: Callable[[Sequence[int]], None] | None = None,
     ) -> None:
         self._lanes = {
-            signal: _Lane(signal, endpoint, guard, max_bytes, settled)
-            for signal, endpoint in endpoints.items()
+            signal: _Lane(signal, endpoint, guard, max_bytes, settled) for signal, endpoint in endpoints.items()
         }
 
     def start(self) -> None:
@@ -99,9 +98,7 @@ class Forwarder:
         """Return whether there is room for another request of any signal."""
         return all(lane.has_room() for lane in self._lanes.values())
 
-    def put(
-        self, signal: Signal, body: bytes, position: int | None = None, *, force: bool = False
-    ) -> bool:
+    def put(self, signal: Signal, body: bytes, position: int | None = None, *, force: bool = False) -> bool:
         """Queue a serialised export request. Never blocks.
 
         Args:
@@ -164,9 +161,7 @@ class _Lane:
         self._deadline: float | None = None
         self._ended = False
         self._said = -_SAID_EVERY_S
-        self._thread = threading.Thread(
-            target=self._work, name=f"ragmeter-forward-{signal}", daemon=True
-        )
+        self._thread = threading.Thread(target=self._work, name=f"ragmeter-forward-{signal}", daemon=True)
 
     def start(self) -> None:
         self._thread.start()
@@ -292,6 +287,4 @@ class _Lane:
     def _say(self, what: str) -> None:
         if time.monotonic() - self._said >= _SAID_EVERY_S:
             self._said = time.monotonic()
-            _log.warning(
-                "forwarding: what goes to %s %s (said once a minute)", self._endpoint.shown, what
-            )
+            _log.warning("forwarding: what goes to %s %s (said once a minute)", self._endpoint.shown, what)

@@ -20,14 +20,7 @@ from ragmeter.exporters.protocol import ListPoint
 from ragmeter.quality.list_points import conversation_points, corpus_points, gap_points
 
 from ._telemetry import Telemetry
-from .store import (
-    GAPS_RANGE_S,
-    CellKey,
-    Filters,
-    Mean,
-    Reader,
-    UnreadableStoreError,
-)
+from .store import GAPS_RANGE_S, CellKey, Filters, Mean, Reader, UnreadableStoreError
 
 MAX_SERIES = 1_500
 """Most scores by service, workflow and segment with a gauge. The SDK distinguishes 2,000."""
@@ -56,10 +49,7 @@ class QualityGauges:
         meter = provider.get_meter(semconv.SCOPE)
         for name, instrument in semconv.QUALITY_GAUGES.items():
             meter.create_observable_gauge(
-                str(instrument.name),
-                [partial(self._observe, name)],
-                instrument.unit,
-                instrument.description,
+                str(instrument.name), [partial(self._observe, name)], instrument.unit, instrument.description
             )
 
     def _observe(self, name: str, _options: CallbackOptions) -> Iterable[Observation]:
@@ -121,9 +111,7 @@ def store_points(reader: Reader, guard: AbstractContextManager[object]) -> Seque
     return found
 
 
-def publish_gauges(
-    telemetry: Telemetry, reader: Reader, guard: AbstractContextManager[object]
-) -> None:
+def publish_gauges(telemetry: Telemetry, reader: Reader, guard: AbstractContextManager[object]) -> None:
     """Publish the store's measurements as gauges under the server's name."""
     QualityGauges(reader.estimates, guard).publish(telemetry.meter_provider)
     telemetry.own_exporter.observe_lists(partial(store_points, reader, guard))

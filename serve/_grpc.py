@@ -180,9 +180,7 @@ class _Method(grpc.GenericRpcHandler):  # type: ignore[misc]
         self._calls = calls
         self._most = most
 
-    def service(
-        self, handler_call_details: grpc.HandlerCallDetails
-    ) -> grpc.RpcMethodHandler[Any, Any] | None:
+    def service(self, handler_call_details: grpc.HandlerCallDetails) -> grpc.RpcMethodHandler[Any, Any] | None:
         if handler_call_details.method != self._path:
             return None
         return self._export if self._calls.under_way < self._most else self._refusal
@@ -230,9 +228,7 @@ class _Export:
         self._counts.export("accepted" if self._signal is not None else "metrics")
         return bytes(answer.SerializeToString())
 
-    def _answer(
-        self, coming: Iterator[bytes], context: grpc.ServicerContext
-    ) -> Answer | RagmeterError | None:
+    def _answer(self, coming: Iterator[bytes], context: grpc.ServicerContext) -> Answer | RagmeterError | None:
         """Receive and read a body; return the answer, the refusal, or None for an error of the server's."""
         why = self._intake.busy() or self._readers.why_not()
         if why is not None:

@@ -20,11 +20,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
 
-from ragmeter.adapters.opentelemetry.otlp import (
-    Signal,
-    parse_json,
-    parse_protobuf,
-)
+from ragmeter.adapters.opentelemetry.otlp import Signal, parse_json, parse_protobuf
 from ragmeter.metrics import RagmeterError
 
 from ._answers import Answer, answer_to, answer_to_metrics
@@ -154,9 +150,7 @@ class _Door:
         try:
             body = await self._receive_body(request, held)
             encoding = request.headers.get("content-encoding", "")
-            answer = await self._readers.aread(
-                partial(self._read, signal, body, encoding, media_type)
-            )
+            answer = await self._readers.aread(partial(self._read, signal, body, encoding, media_type))
         except BusyError as error:
             raise _busy(str(error)) from None
         except asyncio.TimeoutError:
@@ -213,9 +207,7 @@ class _Door:
             try:
                 plain = unpack(body, encoding, self._limits.body_bytes)
                 if signal is None:
-                    return answer_to_metrics(
-                        plain, self._intake.take_metrics, as_json=media_type == JSON
-                    )
+                    return answer_to_metrics(plain, self._intake.take_metrics, as_json=media_type == JSON)
                 if media_type == JSON:
                     taken = self._intake.take(signal, parse_json(signal, plain))
                 else:
@@ -232,9 +224,7 @@ def _refusal_of(error: RagmeterError) -> _RefusedError:
     if isinstance(error, TooLargeError):
         return _RefusedError(413, _RESOURCE_EXHAUSTED, str(error), "too_large")
     if isinstance(error, UnknownEncodingError):
-        return _RefusedError(
-            415, _INVALID_ARGUMENT, str(error), "encoding", Accept_Encoding=ENCODINGS
-        )
+        return _RefusedError(415, _INVALID_ARGUMENT, str(error), "encoding", Accept_Encoding=ENCODINGS)
     return _RefusedError(400, _INVALID_ARGUMENT, str(error), "malformed")
 
 
@@ -243,10 +233,7 @@ def _busy(why: str) -> _RefusedError:
 
 
 def _answer(
-    message: Any,
-    media_type: str,
-    status: int = 200,
-    headers: Mapping[str, str] | None = None,
+    message: Any, media_type: str, status: int = 200, headers: Mapping[str, str] | None = None
 ) -> Response:
     if media_type == JSON:
         body: str | bytes = MessageToJson(message, indent=None)

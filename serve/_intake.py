@@ -61,12 +61,7 @@ class Intake:
     """
 
     def __init__(
-        self,
-        scoring: Scoring,
-        limits: Limits,
-        counts: Counts,
-        journal: Journal,
-        store: Store | None = None,
+        self, scoring: Scoring, limits: Limits, counts: Counts, journal: Journal, store: Store | None = None
     ) -> None:
         self._scoring = scoring
         self._limits = limits
@@ -129,9 +124,7 @@ class Intake:
         """
         count = items_in(request)
         if count > self._limits.body_spans:
-            raise TooLargeError(
-                f"{count} items, more than {self._limits.body_spans}; send smaller batches"
-            )
+            raise TooLargeError(f"{count} items, more than {self._limits.body_spans}; send smaller batches")
         with self._lock:
             why = self.busy(count)
             if why is not None:

@@ -115,10 +115,7 @@ class Journal:
             self._replayed.set()
             return
         self._thread = threading.Thread(
-            target=self._replay,
-            args=(self._spool, full, admit),
-            name="ragmeter-replay",
-            daemon=True,
+            target=self._replay, args=(self._spool, full, admit), name="ragmeter-replay", daemon=True
         )
         self._thread.start()
 

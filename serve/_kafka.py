@@ -208,10 +208,7 @@ class KafkaSource:
 
     def _subscribe(self) -> None:
         self._consumer.subscribe(
-            [self._options.topic],
-            on_assign=self._on_assign,
-            on_revoke=self._on_revoke,
-            on_lost=self._on_lost,
+            [self._options.topic], on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_lost
         )
 
     def _run(self) -> None:
@@ -319,9 +316,7 @@ class KafkaSource:
 
     def _on_commit(self, error: Any, partitions: Sequence[Any]) -> None:
         self._offsets.note_refused(
-            (one.topic, one.partition)
-            for one in partitions
-            if error is not None or one.error is not None
+            (one.topic, one.partition) for one in partitions if error is not None or one.error is not None
         )
         if error is None:
             with self._lock:
@@ -367,9 +362,7 @@ class KafkaSource:
             return
         gone = _names(partitions)
         with self._guard:
-            self._pending = deque(
-                one for one in self._pending if (one.topic(), one.partition()) not in gone
-            )
+            self._pending = deque(one for one in self._pending if (one.topic(), one.partition()) not in gone)
             with self._lock:
                 self._paused -= gone
             self._forget(self.ledger.forget(self._offsets.give_up(gone)))

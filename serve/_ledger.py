@@ -27,9 +27,7 @@ _FLUSH_S = 120.0
 class Keeper(Protocol):
     """Storage of entries that also records which of them are processed."""
 
-    def settle(
-        self, done: Iterable[int] = (), parts: Mapping[int, Iterable[str]] | None = None
-    ) -> bool:
+    def settle(self, done: Iterable[int] = (), parts: Mapping[int, Iterable[str]] | None = None) -> bool:
         """Delete entries, and record finished parts of others; return whether that succeeded."""
         ...
 
@@ -102,12 +100,7 @@ class Ledger:
         self._thread.start()
 
     def note_entry(
-        self,
-        position: int,
-        signal: Signal,
-        traces: Iterable[str],
-        *,
-        settled: Iterable[str] = (),
+        self, position: int, signal: Signal, traces: Iterable[str], *, settled: Iterable[str] = ()
     ) -> None:
         """Add an entry, after its spans were passed to the assembler.
 

@@ -72,9 +72,7 @@ def token_of(options: ServeOptions, *, looks: bool = False) -> tuple[str, bool]:
     except (OSError, ValueError) as error:
         raise ConfigurationError(f"{option} {path} cannot be used ({_why(error)})") from None
     if os.name == "posix" and (about.st_mode & 0o077 or about.st_uid != os.getuid()):
-        raise ConfigurationError(
-            f"{option} {path} is another user's, or others may read it: chmod 600 {path}"
-        )
+        raise ConfigurationError(f"{option} {path} is another user's, or others may read it: chmod 600 {path}")
     if not token:
         raise ConfigurationError(f"{option} {path} is empty: delete it, and one is made")
     return token, is_new
@@ -191,10 +189,7 @@ def _why(error: Exception) -> str:
 
 
 def refuse_own_address(
-    forwarded: Mapping[Signal, Endpoint],
-    sent: Mapping[str, Endpoint],
-    host: str,
-    ports: Sequence[int],
+    forwarded: Mapping[Signal, Endpoint], sent: Mapping[str, Endpoint], host: str, ports: Sequence[int]
 ) -> None:
     """Raise ConfigurationError if spans or scores would be sent to the server itself."""
     places = [("what is passed on", to) for to in forwarded.values()]

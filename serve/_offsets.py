@@ -44,9 +44,7 @@ class Offsets:
             partition = self._where.pop(position)
             self._next[partition] = self._open[partition].pop(position)
 
-    def settle(
-        self, done: Iterable[int] = (), parts: Mapping[int, Iterable[str]] | None = None
-    ) -> bool:
+    def settle(self, done: Iterable[int] = (), parts: Mapping[int, Iterable[str]] | None = None) -> bool:
         """Record finished messages. A broker cannot record parts of messages.
 
         Returns:
@@ -67,9 +65,7 @@ class Offsets:
                 partition: next(iter(self._open[partition].values()), following)
                 for partition, following in self._next.items()
             }
-            return {
-                key: offset for key, offset in found.items() if self._committed.get(key) != offset
-            }
+            return {key: offset for key, offset in found.items() if self._committed.get(key) != offset}
 
     def note_committed(self, offsets: Mapping[Partition, int]) -> None:
         """Record the offsets that were committed to the broker."""

@@ -49,10 +49,7 @@ def publish(
             "observable_updowncounter": meter.create_observable_up_down_counter,
         }[instrument.kind]
         create(
-            str(instrument.name),
-            [_callback(instrument, stats, kafka)],
-            instrument.unit,
-            instrument.description,
+            str(instrument.name), [_callback(instrument, stats, kafka)], instrument.unit, instrument.description
         )
 
 

@@ -95,9 +95,7 @@ class Scoring:
         stats = self.assembler.stats()
         with self._lock:
             spans, size = self._spans["ready"], self._ready_bytes
-        return Backlog(
-            stats.open_traces + len(self._ready), stats.open + spans, stats.open_bytes + size
-        )
+        return Backlog(stats.open_traces + len(self._ready), stats.open + spans, stats.open_bytes + size)
 
     def heard(self) -> list[dict[str, Any]]:
         """Return the received requests of each service, by outcome; ``to_score`` ones may still be waiting."""

@@ -91,9 +91,7 @@ class OtlpSender:
     send: Callable[[bytes], Answer]
     """Send a serialised export request once, and return the outcome."""
 
-    def send_patiently(
-        self, body: bytes, rest: Callable[[float, Answer], bool], *, longest_s: float
-    ) -> Answer:
+    def send_patiently(self, body: bytes, rest: Callable[[float, Answer], bool], *, longest_s: float) -> Answer:
         """Send until accepted, refused for good, or out of time; the last answer is then a temporary failure.
 
         Args:

@@ -210,15 +210,11 @@ class Spool:
         with self._counting:
             if self._bytes + self._coming + piece.size > self._max_bytes:
                 self._refused["full"] += 1
-                raise SpoolFullError(
-                    f"the spool holds {self._bytes} bytes, as much as it may", "full"
-                )
+                raise SpoolFullError(f"the spool holds {self._bytes} bytes, as much as it may", "full")
             self._coming += piece.size
         return self._commits.put(piece)
 
-    def settle(
-        self, done: Iterable[int] = (), parts: Mapping[int, Iterable[str]] | None = None
-    ) -> bool:
+    def settle(self, done: Iterable[int] = (), parts: Mapping[int, Iterable[str]] | None = None) -> bool:
         """Delete entries, and record which parts of others are processed, atomically.
 
         Args:
@@ -238,15 +234,11 @@ class Spool:
                 self._database.executemany("DELETE FROM settled WHERE position = ?", gone)
                 self._database.executemany("INSERT OR IGNORE INTO settled VALUES (?, ?)", noted)
                 self._database.execute("COMMIT")
-                (oldest,) = self._database.execute(
-                    "SELECT coalesce(min(position), 0) FROM entries"
-                ).fetchone()
+                (oldest,) = self._database.execute("SELECT coalesce(min(position), 0) FROM entries").fetchone()
             except sqlite3.Error as error:
                 self._roll_back()
                 self.trouble = _write_problem(error)
-                _log.warning(
-                    "spool: what is done could not be noted (%s); tried again", loggable(error)
-                )
+                _log.warning("spool: what is done could not be noted (%s); tried again", loggable(error))
                 return False
             self.trouble = None
             with self._counting:
@@ -287,9 +279,7 @@ class Spool:
                     return
                 position, signal, body, crc = found
                 if body is not None and zlib.crc32(body) == crc:
-                    parts = self._database.execute(
-                        "SELECT part FROM settled WHERE position = ?", (position,)
-                    )
+                    parts = self._database.execute("SELECT part FROM settled WHERE position = ?", (position,))
                     entry = Entry(position, signal, body, frozenset(part for (part,) in parts))
             if entry is None:
                 self.give_up(position)
@@ -354,9 +344,7 @@ class Spool:
             self._database.execute("BEGIN IMMEDIATE")
             for piece in pieces:
                 row = (piece.signal, piece.body, zlib.crc32(piece.body))
-                cursor = self._database.execute(
-                    "INSERT INTO entries (signal, body, crc) VALUES (?, ?, ?)", row
-                )
+                cursor = self._database.execute("INSERT INTO entries (signal, body, crc) VALUES (?, ?, ?)", row)
                 positions.append(int(cursor.lastrowid or 0))
             self._database.execute("COMMIT")
             kept = True
@@ -433,9 +421,7 @@ class Spool:
         with suppress(FileExistsError):
             # SQLite gives its other files the permissions of this one.
             os.close(os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
-        database = sqlite3.connect(
-            self._path, timeout=0.0, isolation_level=None, check_same_thread=False
-        )
+        database = sqlite3.connect(self._path, timeout=0.0, isolation_level=None, check_same_thread=False)
         try:
             # Exclusive: the lock lasts as long as the process, and no memory is shared.
             for pragma in (
@@ -488,9 +474,7 @@ class Spool:
             # From both ends, as reading stops at the damage.
             for order in ("ASC", "DESC"):
                 with suppress(sqlite3.Error):
-                    query = (
-                        f"SELECT position, signal, body, crc FROM entries ORDER BY position {order}"  # noqa: S608
-                    )
+                    query = f"SELECT position, signal, body, crc FROM entries ORDER BY position {order}"  # noqa: S608
                     for row in damaged.execute(query):
                         if row[0] > last or zlib.crc32(row[2]) != row[3]:
                             continue
@@ -499,9 +483,7 @@ class Spool:
                 for part in damaged.execute("SELECT position, part FROM settled"):
                     fresh.execute("INSERT OR IGNORE INTO settled VALUES (?, ?)", part)
             # The position of a lost entry may be assigned again.
-            fresh.execute(
-                "DELETE FROM settled WHERE position NOT IN (SELECT position FROM entries)"
-            )
+            fresh.execute("DELETE FROM settled WHERE position NOT IN (SELECT position FROM entries)")
             fresh.execute("COMMIT")
         with suppress(sqlite3.Error):
             fresh.execute("ROLLBACK")  # there was no room for the entries

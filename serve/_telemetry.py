@@ -172,19 +172,14 @@ class Telemetry:
             for signal in get_args(Signal)
             if signal in self.endpoints
         }
-        self._spans = (
-            _CountedSpans(self._outboxes["traces"]) if "traces" in self._outboxes else None
-        )
-        self._records = (
-            _CountedRecords(self._outboxes["logs"]) if "logs" in self._outboxes else None
-        )
+        self._spans = _CountedSpans(self._outboxes["traces"]) if "traces" in self._outboxes else None
+        self._records = _CountedRecords(self._outboxes["logs"]) if "logs" in self._outboxes else None
         self._processors: list[Any] = [one for one in (self._spans, self._records) if one]
         named = "OTEL_SERVICE_NAME" in os.environ or "service.name=" in os.environ.get(
             "OTEL_RESOURCE_ATTRIBUTES", ""
         )
         self._resource = Resource.create(
-            {"service.instance.id": str(uuid.uuid4())}
-            | ({} if named else {"service.name": "ragmeter"})
+            {"service.instance.id": str(uuid.uuid4())} | ({} if named else {"service.name": "ragmeter"})
         )
         self._lock = threading.Lock()
         self._services: dict[_Key, _Service] = {}
@@ -244,11 +239,7 @@ class Telemetry:
         with self._lock:
             is_full = len(self._services) >= _MAX_SERVICES
             known = set(self._services) if is_full else set()
-        return [
-            one
-            for one in items
-            if not one.resource or (is_full and _key_of(one.resource) not in known)
-        ]
+        return [one for one in items if not one.resource or (is_full and _key_of(one.resource) not in known)]
 
     def flush(self, timeout_s: float) -> bool:
         """Send all waiting data; return whether that succeeded within `timeout_s` seconds."""
@@ -256,9 +247,7 @@ class Telemetry:
             flushing = self._flushing
             if flushing is None or not flushing.is_alive():
                 # The SDK's flush waits for as long as an endpoint takes.
-                flushing = threading.Thread(
-                    target=self._flush_all, name="ragmeter-flush", daemon=True
-                )
+                flushing = threading.Thread(target=self._flush_all, name="ragmeter-flush", daemon=True)
                 self._flushing = flushing
                 flushing.start()
         flushing.join(timeout_s)
@@ -303,9 +292,7 @@ class Telemetry:
                     return self._own
                 reader = None
                 if "metrics" in self.endpoints:
-                    reader = PeriodicExportingMetricReader(
-                        _metric_exporter(self.endpoints["metrics"])
-                    )
+                    reader = PeriodicExportingMetricReader(_metric_exporter(self.endpoints["metrics"]))
                 known = self._services[key] = _Service(
                     self._resource.merge(Resource(dict(resource))),
                     self._spans,

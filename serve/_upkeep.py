@@ -21,9 +21,7 @@ class Upkeep:
         guard: Contains the server's own errors.
     """
 
-    def __init__(
-        self, tasks: Sequence[Callable[[], bool]], guard: AbstractContextManager[None]
-    ) -> None:
+    def __init__(self, tasks: Sequence[Callable[[], bool]], guard: AbstractContextManager[None]) -> None:
         self._tasks = tasks
         self._guard = guard
         self._ended = threading.Event()

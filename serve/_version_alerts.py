@@ -63,9 +63,7 @@ def deployment_change(one: DeploymentView, now: float) -> Change | None:
     before, after = one.bad_before, one.bad_after
     n = 0 if after is None else after.requests
     return version_change(
-        VersionComparison(
-            said.before, said.after, said.lower, said.upper, said.n_before, said.n_after
-        ),
+        VersionComparison(said.before, said.after, said.lower, said.upper, said.n_before, said.n_after),
         said.score,
         one.service,
         since=one.at_ms / 1000,

@@ -91,9 +91,7 @@ def _key_of(resource: Mapping[str, str]) -> _Resource:
     return tuple(sorted(resource.items()))
 
 
-def watch_routes(
-    meter: RagMeter, guard: AbstractContextManager[None], store: Store | None
-) -> list[Route]:
+def watch_routes(meter: RagMeter, guard: AbstractContextManager[None], store: Store | None) -> list[Route]:
     """Return the routes for people's notes.
 
     Args:
@@ -144,9 +142,7 @@ def standing_of(alarming: Alarming | None) -> Standing:
 
 
 def _endpoint(
-    act: Callable[[Mapping[str, str]], _Done],
-    allowed: tuple[str, ...],
-    guard: AbstractContextManager[None],
+    act: Callable[[Mapping[str, str]], _Done], allowed: tuple[str, ...], guard: AbstractContextManager[None]
 ) -> Callable[[Request], Awaitable[Response]]:
     def run_guarded(names: Mapping[str, str]) -> Response:
         with guard:

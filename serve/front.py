@@ -143,9 +143,7 @@ class Front:
     def view_url(self) -> str | None:
         """The address for viewers; None: no viewers' token, or it was printed before."""
         token = self.access.view_token
-        return (
-            f"{self.addresses[0]}/?token={token}" if token and self._may_print_view_token else None
-        )
+        return f"{self.addresses[0]}/?token={token}" if token and self._may_print_view_token else None
 
     def make_page(self, grpc_port: int) -> None:
         """Make the page, which names the port for gRPC; none without a store."""

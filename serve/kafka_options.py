@@ -11,12 +11,7 @@ from ragmeter.metrics.errors import loggable
 
 __all__ = ["KafkaOptions", "read_properties"]
 
-_OURS = (
-    "enable.auto.commit",
-    "enable.auto.offset.store",
-    "group.protocol",
-    "partition.assignment.strategy",
-)
+_OURS = ("enable.auto.commit", "enable.auto.offset.store", "group.protocol", "partition.assignment.strategy")
 """Properties that must not be set: traces would be read in part, or messages lost."""
 
 
@@ -62,9 +57,7 @@ def read_properties(path: Path) -> dict[str, str]:
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeError) as error:
-        raise ConfigurationError(
-            f"--kafka-config {path} cannot be read ({loggable(error)})"
-        ) from None
+        raise ConfigurationError(f"--kafka-config {path} cannot be read ({loggable(error)})") from None
     found: dict[str, str] = {}
     for number, line in enumerate(lines, 1):
         text = line.strip()
@@ -72,8 +65,6 @@ def read_properties(path: Path) -> dict[str, str]:
             continue
         name, equals, value = text.partition("=")
         if not equals or not name.strip():
-            raise ConfigurationError(
-                f"line {number} of --kafka-config {path} is no property; write name=value"
-            )
+            raise ConfigurationError(f"line {number} of --kafka-config {path} is no property; write name=value")
         found[name.strip()] = value.strip()
     return found

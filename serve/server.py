@@ -74,11 +74,7 @@ class Server:
     """
 
     def __init__(
-        self,
-        options: ServeOptions | None = None,
-        *,
-        meter: RagMeter | None = None,
-        front: Front | None = None,
+        self, options: ServeOptions | None = None, *, meter: RagMeter | None = None, front: Front | None = None
     ) -> None:
         self._front = front = front or Front(options or ServeOptions())
         self.options, self.access = front.options, front.access
@@ -106,19 +102,13 @@ class Server:
                 outgoing=self._has_room_outside,
                 journal=self._journal,
             )
-            self.intake = Intake(
-                self._scoring, self._limits, self._counts, self._journal, self.store
-            )
+            self.intake = Intake(self._scoring, self._limits, self._counts, self._journal, self.store)
             self._kafka = self._reading_kafka()
             guard = self.meter.port.guard("serve.receive")
             self._readers = Readers(self._limits)
-            self._grpc = grpc_server(
-                self.intake, self._limits, self._counts, self._readers, guard, self.access
-            )
+            self._grpc = grpc_server(self.intake, self._limits, self._counts, self._readers, guard, self.access)
             self.grpc_port = bind_grpc(self._grpc, self.options, self._certificate)
-            refuse_own_address(
-                forwarded, self._sent_to(), self.options.host, (self.http_port, self.grpc_port)
-            )
+            refuse_own_address(forwarded, self._sent_to(), self.options.host, (self.http_port, self.grpc_port))
             front.make_page(self.grpc_port)
             heard, changes = self._scoring.reporter.heard, changes_of(self.meter.port.alarming)
             due = [

@@ -15,15 +15,7 @@ from dataclasses import replace
 from ragmeter.metrics import ConfigurationError, Metric, RagSample
 from ragmeter.metrics._display.summary import summarize
 from ragmeter.metrics.judge.protocol import Judge
-from ragmeter.quality.decision import (
-    Check,
-    Criteria,
-    Decision,
-    Limit,
-    decide,
-    decide_each,
-    limit_of,
-)
+from ragmeter.quality.decision import Check, Criteria, Decision, Limit, decide, decide_each, limit_of
 from ragmeter.quality.row_scores import RowScores
 from ragmeter.watch.version_watch import VersionWatch
 from ragmeter.watch.wording import word_change
@@ -159,9 +151,7 @@ def assert_each(
 
 def _limits(limits: Sequence[str]) -> list[Limit]:
     if not limits:
-        raise ConfigurationError(
-            "name a limit, e.g. assert_quality(results, 'context_recall>=0.8')"
-        )
+        raise ConfigurationError("name a limit, e.g. assert_quality(results, 'context_recall>=0.8')")
     return [limit_of(text, "limit") for text in limits]
 
 

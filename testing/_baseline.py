@@ -115,9 +115,7 @@ def _line(number: int, row: TestedRow) -> bytes:
     return as_line(record)
 
 
-def falls(
-    name: str, baseline: RowScores, rows: Sequence[TestedRow]
-) -> list[tuple[TestedRow, float, float]]:
+def falls(name: str, baseline: RowScores, rows: Sequence[TestedRow]) -> list[tuple[TestedRow, float, float]]:
     """Return the rows whose value differs from the baseline's, with both values: the largest fall first."""
     before = {
         question: [score.value for score in scores]

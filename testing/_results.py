@@ -66,9 +66,7 @@ def merge_results(results: Sequence[ScoredRun]) -> list[ScoredRun]:
             result
             if earlier is None
             else replace(
-                earlier,
-                scores={**earlier.scores, **result.scores},
-                verdict=result.verdict or earlier.verdict,
+                earlier, scores={**earlier.scores, **result.scores}, verdict=result.verdict or earlier.verdict
             )
         )
     return list(found.values())

@@ -33,9 +33,7 @@ class TestedRow(NamedTuple):
 
 
 def rows_of(
-    given: MeterResults | Iterable[Given],
-    metrics: str | Sequence[str | Metric] | None,
-    judge: Judge | None,
+    given: MeterResults | Iterable[Given], metrics: str | Sequence[str | Metric] | None, judge: Judge | None
 ) -> list[TestedRow]:
     """Convert to rows; samples are scored.
 
@@ -48,9 +46,7 @@ def rows_of(
     samples = [row for row in rows if isinstance(row, RagSample)]
     if samples and len(samples) == len(rows):
         model = "" if judge is None else judge.model
-        return [
-            _of_scores(n, one, model) for n, one in enumerate(evaluate(samples, metrics, judge))
-        ]
+        return [_of_scores(n, one, model) for n, one in enumerate(evaluate(samples, metrics, judge))]
     if metrics is not None or judge is not None:
         raise ConfigurationError("metrics and judge are for samples; these rows are scored already")
     runs = [row for row in rows if isinstance(row, ScoredRun)]

@@ -95,9 +95,7 @@ def _ragmeter_memory() -> InMemoryExporter:
 
 @pytest.fixture
 def ragmeter_meter(
-    request: pytest.FixtureRequest,
-    ragmeter_options: Mapping[str, Any],
-    _ragmeter_memory: InMemoryExporter,
+    request: pytest.FixtureRequest, ragmeter_options: Mapping[str, Any], _ragmeter_memory: InMemoryExporter
 ) -> Iterator[RagMeter]:
     """A meter for this test, with results in memory, drained at the end of the test.
 
@@ -189,6 +187,4 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         terminalreporter.write(f"{check['outcome']:<12}", **{_COLOURS[check["outcome"]]: True})
         terminalreporter.write_line(f" {nodeid}: {check['what']}: {check['reason']}")
     if shown > MAX_LINES:
-        terminalreporter.write_line(
-            f"… and {counts['pass'] - MAX_LINES} more that passed; -v lists them"
-        )
+        terminalreporter.write_line(f"… and {counts['pass'] - MAX_LINES} more that passed; -v lists them")

@@ -136,23 +136,13 @@ def completion(
         "created": 1,
         "model": "fake",
         "choices": [
-            {
-                "index": 0,
-                "finish_reason": finish,
-                "message": {"role": "assistant", "content": text, **message},
-            }
+            {"index": 0, "finish_reason": finish, "message": {"role": "assistant", "content": text, **message}}
         ],
-        "usage": {
-            "prompt_tokens": prompt,
-            "completion_tokens": output,
-            "total_tokens": prompt + output,
-        },
+        "usage": {"prompt_tokens": prompt, "completion_tokens": output, "total_tokens": prompt + output},
     }
 
 
-def error(
-    status: int, code: str = "some_code", message: str = "no", **headers: str
-) -> Misbehaviour:
+def error(status: int, code: str = "some_code", message: str = "no", **headers: str) -> Misbehaviour:
     """Return an error in OpenAI's form."""
     body = json.dumps({"error": {"message": message, "type": "x", "param": None, "code": code}})
     named = {name.replace("_", "-"): value for name, value in headers.items()}
@@ -191,9 +181,7 @@ def _two_lists(request: Request, ids: list[str], answer: Answerer) -> dict[str, 
     }
 
 
-def _entry(
-    request: Request, example: dict[str, Any], item_id: str, answer: Answerer
-) -> dict[str, Any]:
+def _entry(request: Request, example: dict[str, Any], item_id: str, answer: Answerer) -> dict[str, Any]:
     entry: dict[str, Any] = {"id": request.tag + item_id}
     value = answer(request, item_id)
     if value is True and not {"verdict", "answer"} & example.keys():
@@ -326,7 +314,5 @@ class OpenAIServer:
             reply = step if isinstance(step, Misbehaviour) else step(request)
             if isinstance(reply, Misbehaviour):
                 return reply
-            return content(
-                reply if isinstance(reply, str) else json.dumps(reply, ensure_ascii=False)
-            )
+            return content(reply if isinstance(reply, str) else json.dumps(reply, ensure_ascii=False))
         return content(json.dumps(well_formed(request, self.answer), ensure_ascii=False))

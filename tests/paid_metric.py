@@ -37,8 +37,4 @@ class Paid(Metric):
         if sample.question in self.failing:
             raise OSError("no answer")
         value = float(sample.question.rstrip("?")[-1] in "13579")
-        return [
-            Score(
-                name=self.name, value=value, status="ok", method="llm", definition=self.definition
-            )
-        ]
+        return [Score(name=self.name, value=value, status="ok", method="llm", definition=self.definition)]

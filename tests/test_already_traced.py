@@ -52,9 +52,7 @@ def test_what_is_written_by_hand_is_scored():
 
 
 INSTRUMENTORS = [
-    block
-    for block in BLOCKS
-    if re.search(r"^LangChainI|^LlamaIndexI|^Haystack|^DSPy", block, re.MULTILINE)
+    block for block in BLOCKS if re.search(r"^LangChainI|^LlamaIndexI|^Haystack|^DSPy", block, re.MULTILINE)
 ]
 
 

@@ -19,9 +19,7 @@ WORKFLOW = ROOT / "examples" / "ci" / "quality.yml"
 
 def _steps():
     workflow = yaml.safe_load(WORKFLOW.read_text("utf-8"))
-    return {
-        step["name"]: step["run"] for step in workflow["jobs"]["quality"]["steps"] if "run" in step
-    }
+    return {step["name"]: step["run"] for step in workflow["jobs"]["quality"]["steps"] if "run" in step}
 
 
 def test_the_install_step_names_extras_that_exist():
@@ -105,18 +103,11 @@ def test_the_steps_run_and_a_retriever_that_got_worse_fails_them(tmp_path):
     write(
         "golden.jsonl",
         [
-            {
-                "question": r["question"],
-                "context_ids": r["context_ids"],
-                "contexts": r["reference_contexts"],
-            }
+            {"question": r["question"], "context_ids": r["context_ids"], "contexts": r["reference_contexts"]}
             for r in ROWS
         ],
     )
-    write(
-        "chunks.jsonl",
-        [{"id": r["context_ids"][0], "text": r["reference_contexts"][0]} for r in ROWS],
-    )
+    write("chunks.jsonl", [{"id": r["context_ids"][0], "text": r["reference_contexts"][0]} for r in ROWS])
     (tmp_path / "test_app.py").write_text(TEST)
     codes = {name: sh(run).returncode for name, run in steps.items()}
     assert list(codes.values()) == [0, 1, 1], codes

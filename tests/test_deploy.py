@@ -45,9 +45,7 @@ def test_every_command_and_option_exists():
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
 def test_every_variable_exists(path):
     known = {f"RAGMETER_{name.upper()}" for name in Settings.model_fields}
-    sources = [
-        path for room in ("cli", "core", "fleet", "serve") for path in (ROOT / room).rglob("*.py")
-    ]
+    sources = [path for room in ("cli", "core", "fleet", "serve") for path in (ROOT / room).rglob("*.py")]
     for source in sources:
         known |= set(re.findall(r"\bRAGMETER_[A-Z_]+\b", source.read_text("utf-8")))
     assert set(re.findall(r"\bRAGMETER_[A-Z_]+\b", path.read_text("utf-8"))) <= known
@@ -88,11 +86,7 @@ def test_the_unit_is_understood_by_systemd_and_starts_what_there_is(tmp_path):
     if tool is None:
         pytest.skip("systemd is not installed here")
     said = subprocess.run(
-        [tool, "verify", tmp_path / "ragmeter.service"],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=60,
+        [tool, "verify", tmp_path / "ragmeter.service"], capture_output=True, text=True, check=False, timeout=60
     )
     assert (said.returncode, said.stdout + said.stderr) == (0, "")
 

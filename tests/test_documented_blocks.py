@@ -17,14 +17,7 @@ from pathlib import Path
 
 import pytest
 
-for needed in (
-    "langchain_core",
-    "llama_index.core",
-    "prometheus_client",
-    "pyarrow",
-    "fastapi",
-    "typer",
-):
+for needed in ("langchain_core", "llama_index.core", "prometheus_client", "pyarrow", "fastapi", "typer"):
     pytest.importorskip(needed)
 
 ROOT = Path(__file__).parents[1]
@@ -105,9 +98,7 @@ def _failures(blocks, folder):
     from test_documented_code import STUBS
 
     kept = {
-        key: value
-        for key, value in os.environ.items()
-        if not key.startswith(("RAGMETER_", "OTEL_", "OPENAI_"))
+        key: value for key, value in os.environ.items() if not key.startswith(("RAGMETER_", "OTEL_", "OPENAI_"))
     }
     stubs = {
         "PYTHONPATH": str(ROOT / "tests"),
@@ -140,8 +131,7 @@ def test_every_python_block_runs(tmp_path):
     first = {code.splitlines()[0] for found in blocks.values() for _, code in found}
     assert set(NOT_RUN) <= first, "NOT_RUN names a block that is not there"
     given = {
-        page: [one for one in found if one[1].splitlines()[0] not in NOT_RUN]
-        for page, found in blocks.items()
+        page: [one for one in found if one[1].splitlines()[0] not in NOT_RUN] for page, found in blocks.items()
     }
     failed = _failures({**given, "none.md": [(7, "question.upper()\nchain.attach()\n")]}, tmp_path)
 
@@ -187,12 +177,7 @@ def test_every_documented_command_is_understood(where, words, tmp_path, monkeypa
 
     monkeypatch.chdir(tmp_path)
     for word in words:
-        if (
-            "." in word
-            and not word.startswith(("-", "http", "/"))
-            and ":" not in word
-            and "=" not in word
-        ):
+        if "." in word and not word.startswith(("-", "http", "/")) and ":" not in word and "=" not in word:
             Path(word).touch()
     command, context, words = typer.main.get_command(app), None, list(words)
     while hasattr(command, "get_command") and words:

@@ -23,13 +23,9 @@ class App:
 
     def __init__(self, url: str) -> None:
         self.tracers = TracerProvider()
-        self.tracers.add_span_processor(
-            SimpleSpanProcessor(OTLPSpanExporter(endpoint=f"{url}/v1/traces"))
-        )
+        self.tracers.add_span_processor(SimpleSpanProcessor(OTLPSpanExporter(endpoint=f"{url}/v1/traces")))
         self.logs = LoggerProvider()
-        self.logs.add_log_record_processor(
-            SimpleLogRecordProcessor(OTLPLogExporter(endpoint=f"{url}/v1/logs"))
-        )
+        self.logs.add_log_record_processor(SimpleLogRecordProcessor(OTLPLogExporter(endpoint=f"{url}/v1/logs")))
         self.reader = PeriodicExportingMetricReader(
             OTLPMetricExporter(endpoint=f"{url}/v1/metrics"), export_interval_millis=3_600_000
         )
@@ -39,9 +35,7 @@ class App:
             references={QUESTION: {"answer": ANSWER, "context_ids": ["d1"]}},
             exporters=[
                 OpenTelemetryExporter(
-                    tracer_provider=self.tracers,
-                    logger_provider=self.logs,
-                    meter_provider=self.metrics,
+                    tracer_provider=self.tracers, logger_provider=self.logs, meter_provider=self.metrics
                 ),
                 self.memory,
             ],

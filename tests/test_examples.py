@@ -22,9 +22,7 @@ def _mean(text, score):
     found = {}
     for part in ("sum", "count"):
         line = re.search(
-            rf'^gen_ai_evaluation_score_[a-z]*_?{part}{{[^}}]*"{score}"[^}}]*}} (\S+)',
-            text,
-            re.MULTILINE,
+            rf'^gen_ai_evaluation_score_[a-z]*_?{part}{{[^}}]*"{score}"[^}}]*}} (\S+)', text, re.MULTILINE
         )
         found[part] = float(line.group(1)) if line else 0.0
     return found["sum"] / found["count"] if found["count"] else None
@@ -33,9 +31,7 @@ def _mean(text, score):
 def test_retrieval_that_goes_bad_shows_in_prometheus():
     port = _free_port()
     command = [sys.executable, "-I", str(EXAMPLES / "watch_live.py"), f"--port={port}"]
-    process = subprocess.Popen(
-        [*command, "--rate=40", "--turn=60"], stdout=subprocess.PIPE, text=True
-    )
+    process = subprocess.Popen([*command, "--rate=40", "--turn=60"], stdout=subprocess.PIPE, text=True)
     try:
         assert process.stdout.readline().startswith("metrics: ")
         means = []

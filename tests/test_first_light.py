@@ -15,9 +15,7 @@ def _plain(lines):
 
 
 def test_the_first_snippet_prints_what_stands_below_it(tmp_path):
-    snippet, shown = re.search(
-        r"```python\n(.*?)```.*?```text\n(.*?)```", README, re.DOTALL
-    ).groups()
+    snippet, shown = re.search(r"```python\n(.*?)```.*?```text\n(.*?)```", README, re.DOTALL).groups()
     app = tmp_path / "app.py"
     # How long the end of a script waits is another test's: here there is time.
     app.write_text(snippet + "\nmeter.flush(60)\n", encoding="utf-8")

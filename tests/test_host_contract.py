@@ -35,9 +35,7 @@ def test_ragmeter_never_raises_into_the_application(monkeypatch):
     def broken_hook(text):
         raise LookupError
 
-    meter = RagMeter(
-        metrics=[broken], exporters=[RaisingExporter()], scoring=Scoring(redact=broken_hook)
-    )
+    meter = RagMeter(metrics=[broken], exporters=[RaisingExporter()], scoring=Scoring(redact=broken_hook))
     assert ask(meter) == [ANSWER]
 
     def broken_offer(*_, **__):
@@ -112,9 +110,7 @@ def test_memory_does_not_grow_while_everything_behind_is_stuck():
 
     def run(number):
         sample = RagSample(question=str(number), contexts=["x" * 2_000 + str(number)])
-        return RagRun(
-            sample=sample, run_id=str(number), framework="manual", started_ns=1, ended_ns=1
-        )
+        return RagRun(sample=sample, run_id=str(number), framework="manual", started_ns=1, ended_ns=1)
 
     def offer(count):
         for number in range(count):

@@ -37,11 +37,7 @@ def test_no_catch_all_modules():
 
 def test_private_files_list_no_names():
     """The underscore says it: `__all__` is for what is public, and for names that a file passes on."""
-    passes_on = {
-        "_ending.py",
-        "_metrics.py",
-        "lazy_exports.py",
-    }
+    passes_on = {"_ending.py", "_metrics.py", "lazy_exports.py"}
     found = [
         _name(path)
         for path in INSTALLED
@@ -89,8 +85,7 @@ def test_forks_are_followed_in_one_place():
 
 def test_rooms_are_imported_by_their_installed_names():
     wrong = re.compile(
-        r"^\s*(from|import)\s+(core|cli|serve|fleet|testing|adapters|metrics|exporters)\b",
-        re.MULTILINE,
+        r"^\s*(from|import)\s+(core|cli|serve|fleet|testing|adapters|metrics|exporters)\b", re.MULTILINE
     )
 
     assert not [_name(p) for p in SOURCES if wrong.search(p.read_text(encoding="utf-8"))]
@@ -108,10 +103,7 @@ def test_the_library_needs_the_opentelemetry_api_only():
     # A provider of our own for a backend by name, where the process has none.
     found.remove("exporters/otel/_providers.py")
     # Types of theirs, for type checkers: at run time these two need no SDK.
-    assert found == [
-        "adapters/opentelemetry/_handler.py",
-        "adapters/opentelemetry/_stripping.py",
-    ]
+    assert found == ["adapters/opentelemetry/_handler.py", "adapters/opentelemetry/_stripping.py"]
     for name in found:
         text = (ROOT / name).read_text("utf-8")
         assert len(sdk.findall(text)) == len(
@@ -121,9 +113,7 @@ def test_the_library_needs_the_opentelemetry_api_only():
 
 def test_emitted_names_are_spelled_in_one_place():
     """Attribute, event and instrument names stand in exporters/semconv.py."""
-    spelled = re.compile(
-        r"""["'](gen_ai\.|openinference\.|ragmeter\.(score|label|status|judge)\.)"""
-    )
+    spelled = re.compile(r"""["'](gen_ai\.|openinference\.|ragmeter\.(score|label|status|judge)\.)""")
     found = [
         _name(path)
         for path in (ROOT / "exporters").rglob("*.py")
@@ -143,9 +133,7 @@ def test_what_to_install_is_said_in_one_place():
 
 def test_an_absent_package_is_one_message():
     """A chained traceback hides the line that mends it."""
-    chained = re.compile(
-        r"raise MissingDependencyError\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\) from (?!None)"
-    )
+    chained = re.compile(r"raise MissingDependencyError\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\) from (?!None)")
     assert [_name(path) for path in INSTALLED if chained.search(path.read_text("utf-8"))] == []
 
 
@@ -163,10 +151,7 @@ PACKAGES = (
             {"url": f"file://{ROOT}/./%64ocs", "dir_info": {}},
             f"pip install 'ragmeter-otel[celery,x] @ file://{ROOT}/./%64ocs'",
         ),
-        (
-            {"url": f"file://{ROOT}/%64ocs", "dir_info": {"editable": True}},
-            f"-e '{ROOT}/docs[celery,x]'",
-        ),
+        ({"url": f"file://{ROOT}/%64ocs", "dir_info": {"editable": True}}, f"-e '{ROOT}/docs[celery,x]'"),
         (
             {"url": f"file://{Path(__file__)}", "archive_info": {}},
             f"pip install 'ragmeter-otel[celery,x] @ file://{Path(__file__)}'",
@@ -197,8 +182,7 @@ def test_json_lines_are_written_and_read_in_one_place():
     found = [
         f"{_name(path)}: {hit[0]}"
         for path in INSTALLED
-        if _name(path) != "metrics/_files/json_lines.py"
-        and about_json.search(path.read_text("utf-8"))
+        if _name(path) != "metrics/_files/json_lines.py" and about_json.search(path.read_text("utf-8"))
         for hit in others.finditer(path.read_text("utf-8"))
     ]
 
@@ -225,9 +209,7 @@ def test_nothing_is_left_unfinished():
     assert not [_name(p) for p in INSTALLED if marks.search(p.read_text(encoding="utf-8"))]
 
 
-@pytest.mark.parametrize(
-    "room", ["adapters", "cli", "fleet", "metrics", "exporters", "serve", "testing"]
-)
+@pytest.mark.parametrize("room", ["adapters", "cli", "fleet", "metrics", "exporters", "serve", "testing"])
 def test_every_room_says_how_to_add_to_it(room):
     readme = ROOT / room / "README.md"
 
@@ -240,9 +222,7 @@ def _missing_of(name: str, kind: type, texts: dict[str, str]) -> list[str]:
     cls, module = kind.__name__, kind.__module__.removeprefix("ragmeter.metrics.")
     missing = []
     if kind.name != name:
-        missing.append(
-            f"metrics/registry.py: the line is called {name!r}, the class's name {kind.name!r}"
-        )
+        missing.append(f"metrics/registry.py: the line is called {name!r}, the class's name {kind.name!r}")
     if not re.search(rf"\b{cls}\b", texts["metrics/__init__.py"].split("__all__ =")[0]):
         missing.append(f"metrics/__init__.py: under TYPE_CHECKING, `from .{module} import {cls}`")
     if f'"{cls}"' not in texts["metrics/__init__.py"].split("__all__ =")[1]:
@@ -265,11 +245,7 @@ def test_every_built_in_metric_is_named_where_people_look():
     texts["tests/metrics"] = "".join(
         path.read_text(encoding="utf-8") for path in (ROOT / "tests/metrics").rglob("test_*.py")
     )
-    missing = [
-        line
-        for name in registry._HOMES
-        for line in _missing_of(name, registry._builtin(name), texts)
-    ]
+    missing = [line for name in registry._HOMES for line in _missing_of(name, registry._builtin(name), texts)]
 
     assert not missing, "\n" + "\n".join(missing)
 
@@ -281,9 +257,7 @@ def test_decisions_stand_by_topic_and_are_few():
     index = (folder / "README.md").read_text(encoding="utf-8")
 
     assert len(files) <= 80
-    assert sorted(re.findall(r"^- \[.+\]\((.+)\): .", index, re.MULTILINE)) == [
-        p.name for p in files
-    ]
+    assert sorted(re.findall(r"^- \[.+\]\((.+)\): .", index, re.MULTILINE)) == [p.name for p in files]
     for path in files:
         text = path.read_text(encoding="utf-8")
         assert re.match(r"# .+\n\n\d{4}-\d\d-\d\d(, \d{4}-\d\d-\d\d)*\n\n", text), path.name

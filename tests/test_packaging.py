@@ -42,8 +42,7 @@ def wheel(tmp_path_factory) -> Path:
             target.write_bytes(source.read_bytes())
     out = tmp_path_factory.mktemp("dist")
     subprocess.run(
-        [sys.executable, "-Im", "pip", "wheel", "-q", "--no-deps", "-w", str(out), str(clean)],
-        check=True,
+        [sys.executable, "-Im", "pip", "wheel", "-q", "--no-deps", "-w", str(out), str(clean)], check=True
     )
     (built,) = out.glob("*.whl")
     return built
@@ -68,8 +67,7 @@ def test_the_wheel_holds_every_module_and_nothing_else(wheel):
 def test_every_prompt_and_data_file_ships(wheel):
     names = set(zipfile.ZipFile(wheel).namelist())
     prompts = {
-        f"ragmeter/metrics/judged/prompts/{p.name}"
-        for p in (ROOT / "metrics/judged/prompts").glob("*.md")
+        f"ragmeter/metrics/judged/prompts/{p.name}" for p in (ROOT / "metrics/judged/prompts").glob("*.md")
     }
     corpus = {
         f"ragmeter/cli/demo/corpus/{path.relative_to(ROOT / 'cli/demo/corpus').as_posix()}"
@@ -83,9 +81,7 @@ def test_every_prompt_and_data_file_ships(wheel):
 
 @pytest.mark.parametrize("room", [*ROOMS, "tests", "examples", "benchmarks", "docs", "prompts"])
 def test_no_room_is_importable_under_its_own_name(room):
-    done = run_python(
-        "-Ic", f"import importlib.util as u; print(u.find_spec({room!r}))", cwd="/", check=True
-    )
+    done = run_python("-Ic", f"import importlib.util as u; print(u.find_spec({room!r}))", cwd="/", check=True)
 
     assert done.stdout == "None\n"
 
@@ -115,14 +111,7 @@ def test_every_dependency_whose_private_parts_are_used_has_an_upper_bound():
     import tomllib
 
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
-    wanted = (
-        "pydantic",
-        "opentelemetry-",
-        "rapidfuzz",
-        "openai",
-        "langchain-core",
-        "llama-index-core",
-    )
+    wanted = ("pydantic", "opentelemetry-", "rapidfuzz", "openai", "langchain-core", "llama-index-core")
     named = [*project["dependencies"]]
     for extra, requirements in project["optional-dependencies"].items():
         if extra != "test":
@@ -158,17 +147,13 @@ def test_what_is_said_to_be_supported_is_what_is_declared_and_tested():
     import tomllib
 
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
-    named = " ".join(
-        [*project["dependencies"], *itertools.chain(*project["optional-dependencies"].values())]
-    )
+    named = " ".join([*project["dependencies"], *itertools.chain(*project["optional-dependencies"].values())])
     rows = re.findall(
         r"^\| ([\w. -]+?)(?: \(.*?\)| API and SDK)? \| ([\d.]+) \| ([\d.x]+) \|",
         (ROOT / "docs" / "support.md").read_text("utf-8"),
         re.MULTILINE,
     )
-    said = {
-        name.lower().replace("opentelemetry", "opentelemetry-sdk"): low for name, low, _ in rows
-    }
+    said = {name.lower().replace("opentelemetry", "opentelemetry-sdk"): low for name, low, _ in rows}
 
     low, high = rows[0][1:]
     assert project["requires-python"] == f">={low}"  # newer ones are not tried, and not refused
@@ -186,9 +171,7 @@ def test_what_is_said_to_be_supported_is_what_is_declared_and_tested():
         assert f"{name}>={said[name]}" in named, name
     for framework in ("langchain", "llama-index"):
         oldest = f"tests/adapters/requirements-{framework}-oldest.txt"
-        assert f"{framework}-core=={said[f'{framework}-core']}." in (ROOT / oldest).read_text(
-            "utf-8"
-        )
+        assert f"{framework}-core=={said[f'{framework}-core']}." in (ROOT / oldest).read_text("utf-8")
 
 
 def test_the_citation_names_this_version():

@@ -112,10 +112,7 @@ _NOT_SAID = re.compile(
 
 def _not_said(page):
     text = re.sub(r'"[^"]*"', "", " ".join(_words_of(page).split()))
-    return [
-        f"{found[0]!r}: say {SAY[found[0].lower()] or 'nothing'!r}"
-        for found in _NOT_SAID.finditer(text)
-    ]
+    return [f"{found[0]!r}: say {SAY[found[0].lower()] or 'nothing'!r}" for found in _NOT_SAID.finditer(text)]
 
 
 def _twice(page):
@@ -151,9 +148,7 @@ def _dead_links(path, page):
 
 def _faults(pages, look):
     """Return what `look` finds on each page that has any."""
-    found = {
-        path.relative_to(ROOT).as_posix(): look(path, path.read_text("utf-8")) for path in pages
-    }
+    found = {path.relative_to(ROOT).as_posix(): look(path, path.read_text("utf-8")) for path in pages}
     return {name: faults for name, faults in found.items() if faults}
 
 
@@ -180,9 +175,7 @@ def test_what_is_wrong_is_found(tmp_path):
     other.write_text("# A `heading`, with *words*\n\n# An option: `--spool`\n", "utf-8")
     page = tmp_path / "page.md"
 
-    assert [one.split(":")[0] for one in _too_long(f"# {long}\n\nShort. {long}\n\n{code}")] == [
-        "45 words"
-    ]
+    assert [one.split(":")[0] for one in _too_long(f"# {long}\n\nShort. {long}\n\n{code}")] == ["45 words"]
     assert _too_long(long.replace("on and on", "on; and on")) == []
     assert _not_said(f"We utilize it in\norder to win; `just` so.\n{code}") == [
         "'utilize': say 'use'",
@@ -192,9 +185,7 @@ def test_what_is_wrong_is_found(tmp_path):
     right = "[a](other.md#a-heading-with-words) [c](https://example.org/#x) "
     assert _dead_links(page, right + code) == []
     page.write_text("# Here\n", "utf-8")
-    assert _dead_links(
-        page, "[a](#here) [b](#there) [c](other.md#an-option---spool) [d](none.md)"
-    ) == [
+    assert _dead_links(page, "[a](#here) [b](#there) [c](other.md#an-option---spool) [d](none.md)") == [
         "#there: no such heading",
         "other.md#an-option---spool: no such heading",
         "none.md: no such file",

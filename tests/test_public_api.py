@@ -81,9 +81,7 @@ def test_no_public_function_is_hidden_by_a_module_of_its_name():
 
 
 def _imported_by(statement: str) -> set[str]:
-    done = run_python(
-        "-Ic", f"{statement}\nimport sys, json; print(json.dumps([*sys.modules]))", check=True
-    )
+    done = run_python("-Ic", f"{statement}\nimport sys, json; print(json.dumps([*sys.modules]))", check=True)
     return set(json.loads(done.stdout))
 
 
@@ -100,9 +98,7 @@ def test_importing_loads_no_framework_and_nothing_heavy(statement):
 
 
 def test_importing_ragmeter_loads_nothing_of_it():
-    assert {name for name in _imported_by("import ragmeter") if name.startswith("ragmeter")} == {
-        "ragmeter"
-    }
+    assert {name for name in _imported_by("import ragmeter") if name.startswith("ragmeter")} == {"ragmeter"}
 
 
 def test_importing_the_metrics_loads_neither_meter_nor_exporters():

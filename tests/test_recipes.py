@@ -81,9 +81,7 @@ def get(url, **query):
 
 
 def post(url, body):
-    request = urllib.request.Request(
-        url, json.dumps(body).encode(), {"Content-Type": "application/json"}
-    )
+    request = urllib.request.Request(url, json.dumps(body).encode(), {"Content-Type": "application/json"})
     with urllib.request.urlopen(request, timeout=60) as reply:
         return reply.read().decode()
 
@@ -93,9 +91,7 @@ def summary(results):
 
 
 def test_fastapi_that_streams(environment, scored, tmp_path):
-    with served(
-        ["uvicorn", "fastapi_streaming:app", "--port={port}"], environment, tmp_path
-    ) as url:
+    with served(["uvicorn", "fastapi_streaming:app", "--port={port}"], environment, tmp_path) as url:
         assert get(f"{url}/ask", question=RETURNS) == "Goods can be sent back within 30 days."
 
     assert summary(scored()) == [(RETURNS, "ok", "good")]
@@ -105,10 +101,7 @@ def test_fastapi_that_streams(environment, scored, tmp_path):
 def test_invoke_batch_and_stream(environment, scored, tmp_path):
     with served(["uvicorn", "batch_service:app", "--port={port}"], environment, tmp_path) as url:
         assert json.loads(post(f"{url}/batch", {"inputs": [VOUCHER, SHOP]})) == {
-            "output": [
-                "A voucher is valid for two years.",
-                "The shop opens at nine and closes at six.",
-            ]
+            "output": ["A voucher is valid for two years.", "The shop opens at nine and closes at six."]
         }
         post(f"{url}/invoke", {"input": RETURNS, "user": "ada"})
         assert post(f"{url}/stream", {"input": VOUCHER}) == "A voucher is valid for two years."
@@ -140,9 +133,7 @@ def test_gunicorn_that_loads_before_it_forks(environment, scored, tmp_path):
         for question in (RETURNS, VOUCHER, SHOP):
             get(url, question=question)
 
-    assert summary(scored()) == sorted(
-        (question, "ok", "good") for question in (RETURNS, VOUCHER, SHOP)
-    )
+    assert summary(scored()) == sorted((question, "ok", "good") for question in (RETURNS, VOUCHER, SHOP))
 
 
 def test_a_celery_task_in_a_pool_of_processes(environment, scored, tmp_path):

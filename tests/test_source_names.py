@@ -16,10 +16,7 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 ROOMS = ("core", "cli", "serve", "fleet", "testing", "adapters", "metrics", "exporters")
 SOURCES = sorted(
-    path
-    for room in ROOMS
-    for path in (ROOT / room).rglob("*.py")
-    if "__pycache__" not in path.parts
+    path for room in ROOMS for path in (ROOT / room).rglob("*.py") if "__pycache__" not in path.parts
 )
 
 MOST_PARTICIPLES = 165  # the aim: 150
@@ -31,9 +28,7 @@ IRREGULAR = frozenset(
     " rewritten said seen sent shown shut sold spent split spoken stood stuck taken taught thought thrown"
     " told torn undone unknown unread unseen unsent unwritten withdrawn won written".split()
 )
-NO_PARTICIPLES = frozenset(
-    "bed cast deed embed feed indeed need put seed shut speed split unknown".split()
-)
+NO_PARTICIPLES = frozenset("bed cast deed embed feed indeed need put seed shut speed split unknown".split())
 
 DIALECT = re.compile(
     r"(?<![a-z])(?:told|tells|nobody|whoever|anew|somebody|of ours|passed over|no one|is said"
@@ -74,9 +69,7 @@ def test_few_names_are_bare_participles():
         for path, node in _definitions()
         if _is_participle(node.name.strip("_"))
     ]
-    found += [
-        str(path.relative_to(ROOT)) for path in SOURCES if _is_participle(path.stem.strip("_"))
-    ]
+    found += [str(path.relative_to(ROOT)) for path in SOURCES if _is_participle(path.stem.strip("_"))]
 
     assert len(found) <= MOST_PARTICIPLES, "\n".join(["", *sorted(found)])
 

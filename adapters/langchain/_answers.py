@@ -16,12 +16,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from ragmeter.adapters._unseen import plain_of
-from ragmeter.adapters.reading.answer import (
-    ANSWER_NAMES,
-    Said,
-    choose_answer,
-    is_label,
-)
+from ragmeter.adapters.reading.answer import ANSWER_NAMES, Said, choose_answer, is_label
 from ragmeter.adapters.reading.fields import OutputString, strings_in
 
 from ._payloads import closing_text, fields_in

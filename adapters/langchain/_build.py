@@ -47,11 +47,7 @@ def has_retrieved(request: OpenRequest) -> bool:
     Documents from functions count only beside a model call: programs that load and split documents output
     such lists, too, without a question.
     """
-    return bool(
-        request.retrievals
-        or (request.shaped and request.llms)
-        or (request.passages and request.llms)
-    )
+    return bool(request.retrievals or (request.shaped and request.llms) or (request.passages and request.llms))
 
 
 def build_run(
@@ -107,9 +103,7 @@ def _run_of(
     rule: ContextsBy = "runs"
     began_with: list[RagRun] = []
     are_known = any(note.contexts is not None for note in notes)
-    route = follow(
-        request, notes if are_known else (), answering, answer, joins=not made_of_passages
-    )
+    route = follow(request, notes if are_known else (), answering, answer, joins=not made_of_passages)
     contexts = route.documents if are_known else None if notes else output_contexts
     if given_contexts is not None:
         contexts, rule = given_contexts, "given"
@@ -127,9 +121,7 @@ def _run_of(
                 request.before,
                 UNKNOWN_SURROUNDINGS if request.alone is None else request.alone.around,
                 shown=lambda one: [
-                    item.text
-                    for item in _in_prompts(request, seen, (), one.documents, question, answer)
-                    or ()
+                    item.text for item in _in_prompts(request, seen, (), one.documents, question, answer) or ()
                 ],
                 was_asked=lambda query: stands_in(query, calls),
                 is_label=is_label(answer or ""),
@@ -193,23 +185,16 @@ def _name(request: OpenRequest) -> str | None:
 
 def _own_tags(tags: Sequence[str], metadata: Mapping[str, Any]) -> tuple[str, ...]:
     """Return the application's tags, without those that LangChain adds for itself."""
-    classes = {
-        metadata.get("ls_vector_store_provider"),
-        metadata.get("ls_embedding_provider"),
-    }
+    classes = {metadata.get("ls_vector_store_provider"), metadata.get("ls_embedding_provider")}
     return tuple(
         tag
         for tag in tags
-        if tag not in classes
-        and not tag.startswith(("seq:step:", "map:key:", "graph:step:", "retry:attempt:"))
+        if tag not in classes and not tag.startswith(("seq:step:", "map:key:", "graph:step:", "retry:attempt:"))
     )
 
 
 def _question(
-    request: OpenRequest,
-    notes: Sequence[RetrievalNote],
-    queries: Sequence[str],
-    calls: Sequence[Step],
+    request: OpenRequest, notes: Sequence[RetrievalNote], queries: Sequence[str], calls: Sequence[Step]
 ) -> str | None:
     scope = request.scope
     if scope is not None and scope.question is not None:

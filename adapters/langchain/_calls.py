@@ -64,9 +64,7 @@ def _step(run: Run, said: str | Unknown | None, note: LlmNote | None = None) -> 
         id=str(run.order),
         started_ns=run.order,
         ended_ns=run.order,
-        messages=tuple(
-            Message(ROLES.get(role, role), text) for role, texts in run.sent for text in texts
-        ),
+        messages=tuple(Message(ROLES.get(role, role), text) for role, texts in run.sent for text in texts),
         said=said,
         refusal=None if note is None else note.refusal,
         response_id=None if note is None else note.response_id,

@@ -15,9 +15,7 @@ from ragmeter.adapters.reading.step import Step
 from ._state import OpenRequest, RetrievalNote, Run
 
 
-def counted_retrievals(
-    request: OpenRequest, answering: Step | None
-) -> tuple[list[RetrievalNote], bool]:
+def counted_retrievals(request: OpenRequest, answering: Step | None) -> tuple[list[RetrievalNote], bool]:
     """Return the retrievals that count, in start order, and whether passages replace them."""
     notes = counted(note for note in request.retrievals if _is_outermost(note))
     if notes:

@@ -31,13 +31,7 @@ from ragmeter.requests.refusals import refusal_of
 from ragmeter.requests.scope import is_suppressed
 
 from ._calls import tool_arguments
-from ._passages import (
-    MIN_LENGTH,
-    enclosing_retriever,
-    note_passage,
-    note_paste,
-    strings_of,
-)
+from ._passages import MIN_LENGTH, enclosing_retriever, note_passage, note_paste, strings_of
 from ._payloads import (
     copied_lists,
     document_lists,
@@ -187,9 +181,7 @@ def on_end(callback: str, given: str, note: Note) -> Callable[..., None]:
         note: The function that records it.
     """
 
-    def end(
-        watcher: RagMeterCallbackHandler, result: Any = None, *, run_id: UUID, **event: Any
-    ) -> None:
+    def end(watcher: RagMeterCallbackHandler, result: Any = None, *, run_id: UUID, **event: Any) -> None:
         attached = watcher._own or default_attachment()  # noqa: SLF001 -- a method of it
         run = None if attached is None else attached.runs.get(run_id.int)
         if attached is None or run is None:
@@ -233,9 +225,7 @@ def _note_inputs(request: OpenRequest, run: Run, inputs: object) -> None:
         run.strings = strings_of(inputs)
 
 
-def _retriever_started(
-    attached: Attachment, run: Run, query: object, event: Mapping[str, Any]
-) -> None:
+def _retriever_started(attached: Attachment, run: Run, query: object, event: Mapping[str, Any]) -> None:
     """Record a retrieval if it counts: not excluded, and not within another retriever."""
     request = run.request
     options = request.options
@@ -278,9 +268,7 @@ _MAX_CALLERS = 15
 """Frames between a retriever's call and its callback: dispatching, and ragmeter's."""
 
 
-def retriever_ended(
-    attached: Attachment, run: Run, documents: Any, event: Mapping[str, Any], now: int
-) -> None:
+def retriever_ended(attached: Attachment, run: Run, documents: Any, event: Mapping[str, Any], now: int) -> None:
     """Copy an outermost retriever's documents, at once: the application receives the same list."""
     del event
     request = run.request
@@ -321,15 +309,11 @@ def retriever_failed(
     run_failed(attached, run, error, event, now)
 
 
-def chain_ended(
-    attached: Attachment, run: Run, outputs: Any, event: Mapping[str, Any], now: int
-) -> None:
+def chain_ended(attached: Attachment, run: Run, outputs: Any, event: Mapping[str, Any], now: int) -> None:
     """Record a chain's output documents; end the request if it was the topmost run."""
     request = run.request
     kind = type(outputs)
-    is_text = issubclass(kind, str) or (
-        kind is dict and _TEXTS.issuperset(map(type, outputs.values()))
-    )
+    is_text = issubclass(kind, str) or (kind is dict and _TEXTS.issuperset(map(type, outputs.values())))
     if run is request.root:
         if not (is_text or holds_state(request)):
             note_passage(run, outputs, event.get("inputs"), now)
@@ -354,9 +338,7 @@ def chain_ended(
 _TEXTS = frozenset({str})
 
 
-def tool_ended(
-    attached: Attachment, run: Run, output: Any, event: Mapping[str, Any], now: int
-) -> None:
+def tool_ended(attached: Attachment, run: Run, output: Any, event: Mapping[str, Any], now: int) -> None:
     """Record a tool's output: documents beside its text, or a text that may hold some."""
     del event
     request = run.request
@@ -366,9 +348,7 @@ def tool_ended(
         end_request(attached, request, now)
 
 
-def llm_ended(
-    attached: Attachment, run: Run, response: Any, event: Mapping[str, Any], now: int
-) -> None:
+def llm_ended(attached: Attachment, run: Run, response: Any, event: Mapping[str, Any], now: int) -> None:
     """Record a model's reply, unless it helped a retriever."""
     del event
     request = run.request

@@ -37,13 +37,7 @@ from ._events import (
     run_failed,
     tool_ended,
 )
-from ._state import (
-    Attachment,
-    Options,
-    attachment_of,
-    default_attachment,
-    restore_handler,
-)
+from ._state import Attachment, Options, attachment_of, default_attachment, restore_handler
 
 if TYPE_CHECKING:
     from ragmeter.adapters.opentelemetry import RetrievalTool
@@ -140,9 +134,7 @@ class RagMeterCallbackHandler(BaseCallbackHandler):
             return True
         handlers = getattr(asking.f_locals.get("self"), "handlers", ())
         return any(
-            handler.run_inline
-            for handler in handlers
-            if not isinstance(handler, RagMeterCallbackHandler)
+            handler.run_inline for handler in handlers if not isinstance(handler, RagMeterCallbackHandler)
         )
 
     @property
@@ -210,9 +202,7 @@ class RagMeterCallbackHandler(BaseCallbackHandler):
     """Record a failed tool."""
     _on_tool_start = on_start("tool", "inputs")
 
-    def on_tool_start(
-        self, serialized: dict[str, Any], input_str: str, *, run_id: UUID, **event: Any
-    ) -> None:
+    def on_tool_start(self, serialized: dict[str, Any], input_str: str, *, run_id: UUID, **event: Any) -> None:
         """Record a tool."""
         given = event.pop("inputs", None)
         if event.get("name") is None and isinstance(serialized, dict):
@@ -239,9 +229,7 @@ def _as_run_id(value: UUID | str) -> UUID:
 
 def _names(label: str, names: Iterable[str]) -> frozenset[str]:
     if isinstance(names, str):
-        raise ConfigurationError(
-            f"{label}={names!r}: pass a list of names or tags, e.g. [{names!r}]"
-        )
+        raise ConfigurationError(f"{label}={names!r}: pass a list of names or tags, e.g. [{names!r}]")
     return frozenset(names)
 
 
@@ -272,9 +260,7 @@ class _GlobalHandler(RagMeterCallbackHandler):
 
 
 _handler = _GlobalHandler()
-_hook: ContextVar[RagMeterCallbackHandler | None] = ContextVar(
-    "ragmeter_langchain", default=_handler
-)
+_hook: ContextVar[RagMeterCallbackHandler | None] = ContextVar("ragmeter_langchain", default=_handler)
 _registered: list[bool] = []
 
 

@@ -15,13 +15,7 @@ from ragmeter.adapters._snapshots import ContextSnapshot, bytes_of_new
 from ragmeter.adapters.reading.route import Passage, Paste
 
 from ._answers import answer_in, note_output
-from ._payloads import (
-    DOCUMENT_KEYS,
-    copied_lists,
-    document_lists,
-    snapshot_documents,
-    text_of,
-)
+from ._payloads import DOCUMENT_KEYS, copied_lists, document_lists, snapshot_documents, text_of
 from ._state import RetrievalNote, Run
 
 MIN_LENGTH = 12
@@ -44,9 +38,7 @@ def note_passage(run: Run, outputs: object, late_inputs: object, now: int) -> No
     passed_on: frozenset[str] = frozenset()
     if taken is not None:
         # A state that is passed through: only lists that are new or changed matter.
-        passed_on = frozenset(
-            key for key, documents in given.items() if _same_list(documents, taken.get(key))
-        )
+        passed_on = frozenset(key for key, documents in given.items() if _same_list(documents, taken.get(key)))
         given = {key: documents for key, documents in given.items() if key not in passed_on}
         flat = [pair for pairs in taken.values() for pair in pairs]
         if not flat:
@@ -63,9 +55,7 @@ def note_passage(run: Run, outputs: object, late_inputs: object, now: int) -> No
     _add_passage(
         run,
         now,
-        None
-        if taken is None
-        else {key: tuple(text for _, text in pairs) for key, pairs in taken.items()},
+        None if taken is None else {key: tuple(text for _, text in pairs) for key, pairs in taken.items()},
         {key: snapshot_documents(value) for key, value in given.items()},
         passed_on,
         streamed=streamed,

@@ -153,9 +153,7 @@ def _documents_held(payload: Sequence[Any]) -> Sequence[Any]:
         fields = fields_of(item)
         if not fields or "content" in fields:
             return ()
-        documents = [
-            value for value in fields.values() if type(value) not in _PLAIN and is_document(value)
-        ]
+        documents = [value for value in fields.values() if type(value) not in _PLAIN and is_document(value)]
         if len(documents) != 1:
             return ()
         held += documents
@@ -188,9 +186,7 @@ def tool_documents(output: object) -> Sequence[Any]:
         for documents in document_lists(candidate).values()
         for document in documents
     ]
-    return found or [
-        document for documents in document_lists(output).values() for document in documents
-    ]
+    return found or [document for documents in document_lists(output).values() for document in documents]
 
 
 def llm_text(first: object) -> str | None:
@@ -292,9 +288,7 @@ def snapshot_documents(documents: object) -> tuple[ContextSnapshot, ...]:
                 and type(metadata) is dict
                 and _SCORE_KEYS.isdisjoint(metadata)
             ):
-                snapshots.append(
-                    _new_tuple(ContextSnapshot, (text, id_, None, metadata.copy(), None))
-                )
+                snapshots.append(_new_tuple(ContextSnapshot, (text, id_, None, metadata.copy(), None)))
                 continue
         snapshots.append(_snapshot(document))
     return tuple(snapshots)
@@ -328,9 +322,7 @@ def _snapshot(document: object) -> ContextSnapshot:
     return ContextSnapshot.take(text, id_, score, metadata)
 
 
-def copied_lists(
-    lists: Mapping[str, Sequence[Any]],
-) -> dict[str, tuple[tuple[Any, str], ...]]:
+def copied_lists(lists: Mapping[str, Sequence[Any]]) -> dict[str, tuple[tuple[Any, str], ...]]:
     """Copy document lists: each document (not copied) with its current text."""
     copied: dict[str, tuple[tuple[Any, str], ...]] = {}
     for key, documents in lists.items():

@@ -34,34 +34,11 @@ from ragmeter.requests.lone_retrieval import LoneRetrieval, Surroundings, recent
 from ragmeter.requests.scope import current_scope, is_suppressed
 
 from ._answers import note_output
-from ._build import (
-    CONVERSATION_KEYS,
-    NOTHING_SAID,
-    USER_KEYS,
-    build_run,
-    first_text,
-    has_retrieved,
-)
-from ._passages import (
-    documents_beside_answer,
-    documents_given,
-)
-from ._payloads import (
-    Question,
-    document_lists,
-    field_of,
-    find_question,
-    last_refusal,
-    snapshot_documents,
-)
+from ._build import CONVERSATION_KEYS, NOTHING_SAID, USER_KEYS, build_run, first_text, has_retrieved
+from ._passages import documents_beside_answer, documents_given
+from ._payloads import Question, document_lists, field_of, find_question, last_refusal, snapshot_documents
 from ._results import note_unseen
-from ._state import (
-    Attachment,
-    Ending,
-    OpenRequest,
-    current_family,
-    found_alone,
-)
+from ._state import Attachment, Ending, OpenRequest, current_family, found_alone
 
 IGNORE_TAG = "ragmeter:ignore"
 """A request or retriever with this tag is not captured."""
@@ -75,9 +52,7 @@ _TEXT_OF = attrgetter("text")
 _NOTHING_MORE: Mapping[str, Any] = MappingProxyType({})
 
 
-def begin_request(
-    attached: Attachment, request: OpenRequest, event: Mapping[str, Any], inputs: object
-) -> None:
+def begin_request(attached: Attachment, request: OpenRequest, event: Mapping[str, Any], inputs: object) -> None:
     """Record a request's data at its start: question, parent span, notes of the application."""
     current_family.set(request.family)
     attached.requests.open(request.root.key, request)
@@ -129,9 +104,7 @@ def _look_back(attached: Attachment, request: OpenRequest, span: Span | None) ->
     trace_id = None if parent is None else parent.trace_id
     around = Surroundings(trace_id, conversation_id, user_id)
     name = request.root.name or ""
-    request.alone = LoneRetrieval(
-        owner=attached.lookout.alone, run_id=run_id, name=name, around=around
-    )
+    request.alone = LoneRetrieval(owner=attached.lookout.alone, run_id=run_id, name=name, around=around)
     earlier = found_alone.get() and recent(found_alone.get())
     if request.root.kind in ("chain", "llm"):
         request.before = attached.lookout.alone.before(earlier, around)
@@ -173,9 +146,7 @@ def _offer_request(
     if streamed:
         _take_late_inputs(attached, request, event["inputs"])
     kind = type(outputs)
-    ending = Ending(
-        ended_ns, kind, error, streamed, None if issubclass(kind, str) else last_refusal(outputs)
-    )
+    ending = Ending(ended_ns, kind, error, streamed, None if issubclass(kind, str) else last_refusal(outputs))
     size_bytes = attached.close_request(request)
     if size_bytes is None:
         return

@@ -10,15 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ragmeter.adapters._snapshots import bytes_of_new
-from ragmeter.adapters._unseen import (
-    MOST_GIVEN,
-    GaveOut,
-    Lookout,
-    content_of,
-    plain_of,
-    query_of,
-    result_in,
-)
+from ragmeter.adapters._unseen import MOST_GIVEN, GaveOut, Lookout, content_of, plain_of, query_of, result_in
 from ragmeter.adapters.reading.fields import strings_in
 from ragmeter.requests.size import weight_of
 

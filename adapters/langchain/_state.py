@@ -51,9 +51,7 @@ active_retriever: ContextVar[int | None] = ContextVar("ragmeter_active_retriever
 one does not forward its callbacks. Holds an id, so it keeps nothing alive."""
 
 
-found_alone: ContextVar[tuple[LoneRetrieval, ...]] = ContextVar(
-    "ragmeter_langchain_found", default=()
-)
+found_alone: ContextVar[tuple[LoneRetrieval, ...]] = ContextVar("ragmeter_langchain_found", default=())
 """The calls of this context that may be lone retrievals: the next call may receive their documents."""
 
 _LONGEST_PAUSE_S = 24 * 3600.0

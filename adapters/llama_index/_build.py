@@ -13,11 +13,7 @@ from ragmeter.adapters._snapshots import ContextSnapshot
 from ragmeter.adapters._unseen import Lookout, read_results
 from ragmeter.adapters.reading.answer import choose_answer, heard, is_label
 from ragmeter.adapters.reading.calls import UNHEARD, refusal_before, response_id_of, speakers_of
-from ragmeter.adapters.reading.prompt_documents import (
-    asked_in,
-    carried_in,
-    stands_in,
-)
+from ragmeter.adapters.reading.prompt_documents import asked_in, carried_in, stands_in
 from ragmeter.adapters.reading.stages import SharedContexts, to_stages
 from ragmeter.adapters.reading.step import Step
 from ragmeter.adapters.reading.values import answer_in_form
@@ -55,9 +51,7 @@ def build_run(ended: Notes, lookout: Lookout) -> RagRun | None:
     if answer is None and ended.output.strings:
         answer = _chosen_answer(ended, calls)
         status = "no_answer" if answer is None else status
-    refusal = (
-        refusal_before(calls, speakers_of(calls, answer)) if status in ("ok", "no_answer") else None
-    )
+    refusal = refusal_before(calls, speakers_of(calls, answer)) if status in ("ok", "no_answer") else None
     if refusal is not None:
         status = "refused"
         answer = refusal or None if answer in (None, _EMPTY) else answer
@@ -77,9 +71,7 @@ def build_run(ended: Notes, lookout: Lookout) -> RagRun | None:
     nodes, left_out, by_prompt = reached
     shared = SharedContexts()
     contexts = None if nodes is None else shared.of(nodes)
-    retrievals = tuple(
-        _retrieval(item, shared) for item in ended.retrievals if item.scope not in left_out
-    )
+    retrievals = tuple(_retrieval(item, shared) for item in ended.retrievals if item.scope not in left_out)
     stages = Way(ended.trail, nodes if by_prompt else None, left_out).stages
     run = RagRun(
         sample=RagSample(

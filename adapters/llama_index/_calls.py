@@ -107,9 +107,7 @@ def steps_of(calls: Sequence[CallNote]) -> list[Step]:
             started_ns=call.started,
             ended_ns=call.started,
             messages=tuple(
-                Message(ROLES.get(role, role), text)
-                for role, texts in call.messages
-                for text in texts
+                Message(ROLES.get(role, role), text) for role, texts in call.messages for text in texts
             ),
             said=UNHEARD if call.is_stream else _words_of(call),
             group="" if call.synthesis is None else str(id(call.synthesis)),

@@ -33,9 +33,7 @@ class Reached(NamedTuple):
     """Whether a prompt showed them."""
 
 
-def nodes_that_reached(
-    ended: Notes, calls: Sequence[Step], answer: str | None, handed: Nodes = ()
-) -> Reached:
+def nodes_that_reached(ended: Notes, calls: Sequence[Step], answer: str | None, handed: Nodes = ()) -> Reached:
     """Return the nodes that reached the model.
 
     Args:
@@ -79,9 +77,7 @@ def rejected_scopes(
     """
     if (len(parts) == 1 and given) or not _named(joined(parts.values()), source_ids):
         return frozenset()
-    return frozenset(
-        scope for scope, nodes in parts.items() if nodes and not _named(nodes, source_ids)
-    )
+    return frozenset(scope for scope, nodes in parts.items() if nodes and not _named(nodes, source_ids))
 
 
 def _named(nodes: Nodes, source_ids: Sequence[str]) -> Nodes:
@@ -95,15 +91,11 @@ def _seen(
     ended: Notes, calls: Sequence[Step], answer: str | None, nodes: Nodes, *, this_turn: bool
 ) -> Nodes | None:
     """Return the nodes that the answering calls saw; None if no call's prompt shows any node."""
-    pool = without_repetitions(
-        [nodes, *(part for step in ended.steps for part in (step.taken, step.given))]
-    )
+    pool = without_repetitions([nodes, *(part for step in ended.steps for part in (step.taken, step.given))])
     if not pool:
         return None
 
-    def read(
-        answering: Sequence[Step],
-    ) -> tuple[tuple[ContextSnapshot, ContextSnapshot], ...] | None:
+    def read(answering: Sequence[Step]) -> tuple[tuple[ContextSnapshot, ContextSnapshot], ...] | None:
         return shown_documents(
             answering,
             pool,

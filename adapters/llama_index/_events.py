@@ -50,16 +50,7 @@ from ._payloads import (
     snapshot_nodes,
 )
 from ._results import begin_result, end_result, note_given, note_unseen
-from ._state import (
-    Attempt,
-    CallNote,
-    Frame,
-    LlamaRequest,
-    Output,
-    Postprocessed,
-    RetrievalNote,
-    Synthesis,
-)
+from ._state import Attempt, CallNote, Frame, LlamaRequest, Output, Postprocessed, RetrievalNote, Synthesis
 from ._streams import StreamedText, being_read, watch
 
 if TYPE_CHECKING:
@@ -213,9 +204,7 @@ class SpanFollower:
             request.root_left()
             status = status_of_error(error)
             words = words_of_error(error) if status == "refused" else None
-            self._finish(
-                request, status, words, None if status == "cancelled" else error_type(error)
-            )
+            self._finish(request, status, words, None if status == "cancelled" else error_type(error))
 
     def forget(self) -> int:
         """Drop all requests with running calls; return their number. Open streams stay."""
@@ -231,12 +220,7 @@ class SpanFollower:
         self._frames = {}
 
     def _enter_root(
-        self,
-        kind: Kind,
-        id_: str,
-        arguments: Mapping[str, Any],
-        instance: Any,
-        tags: Mapping[str, Any] | None,
+        self, kind: Kind, id_: str, arguments: Mapping[str, Any], instance: Any, tags: Mapping[str, Any] | None
     ) -> None:
         if len(self._frames) >= MAX_FRAMES:
             self._shed_frames()
@@ -285,14 +269,10 @@ class SpanFollower:
         frames = self._frames
         request = parent.request
         if kind is None:
-            is_step = (
-                parent.kind == "run" and parent.id == parent_id and is_workflow_step(id_, instance)
-            )
+            is_step = parent.kind == "run" and parent.id == parent_id and is_workflow_step(id_, instance)
             frame = begin_step(parent, id_, arguments, self._text_mode) if is_step else parent
             if self._rules is not None and self._rules.functions and parent.result is None:
-                own = (
-                    frame if is_step else Frame(id_, "step", request, parent.scope, parent.attempt)
-                )
+                own = frame if is_step else Frame(id_, "step", request, parent.scope, parent.attempt)
                 own.synthesis = parent.synthesis
                 if begin_result(self._rules, own, instance, arguments):
                     frame = own
@@ -305,11 +285,7 @@ class SpanFollower:
             request.in_scope = True
         retrieval = parent.retrieval
         if retrieval is not None:  # calls inside a retriever do not count
-            frames[id_] = (
-                _nested_retrieval(parent, retrieval, id_, instance)
-                if kind == "retrieve"
-                else parent
-            )
+            frames[id_] = _nested_retrieval(parent, retrieval, id_, instance) if kind == "retrieve" else parent
             return
         if kind == "llm":
             frames[id_] = self._call(parent, id_, arguments)
@@ -409,9 +385,7 @@ class SpanFollower:
             request.no_text = True
         nodes = snapshot_nodes(nodes_of(arguments), self._text_mode)
         request.hold_nodes(nodes)
-        if (
-            frame.synthesis is not None
-        ):  # an override that delegates to its base: the inner one counts
+        if frame.synthesis is not None:  # an override that delegates to its base: the inner one counts
             frame.synthesis.contexts = nodes
             return
         combines = is_combining(arguments)

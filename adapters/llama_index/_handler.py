@@ -37,9 +37,7 @@ try:
     from llama_index.core import instrumentation
     from llama_index.core.instrumentation import dispatcher as dispatching
 except ImportError:
-    raise MissingDependencyError(
-        "llama-index-core", "llama-index", "ragmeter.adapters.llama_index"
-    ) from None
+    raise MissingDependencyError("llama-index-core", "llama-index", "ragmeter.adapters.llama_index") from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,9 +143,7 @@ class RagMeterHandler:
         with _attaching:
             # A new list: a thread that iterates over the old one must not skip its next handler.
             root.span_handlers = [item for item in root.span_handlers if item is not self]
-            root.event_handlers = [
-                item for item in root.event_handlers if item is not self._listener
-            ]
+            root.event_handlers = [item for item in root.event_handlers if item is not self._listener]
         self.close()
 
     def __enter__(self) -> RagMeterHandler:

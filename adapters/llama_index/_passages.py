@@ -10,15 +10,7 @@ from typing import Any
 
 from ragmeter.adapters.reading.fields import items_of, strings_in
 
-from ._payloads import (
-    TextMode,
-    event_payload,
-    is_a,
-    is_event,
-    nodes_in,
-    result_class,
-    snapshot_nodes,
-)
+from ._payloads import TextMode, event_payload, is_a, is_event, nodes_in, result_class, snapshot_nodes
 from ._state import Attempt, Frame, StepNote
 
 MAX_STEPS = 1_000
@@ -50,9 +42,7 @@ def end_step(frame: Frame, note: StepNote, result: Any, mode: TextMode) -> None:
 
 def _handed_on(values: Sequence[Any]) -> tuple[list[Any], tuple[str, ...]]:
     """Return the nodes and the texts in the events among a step's arguments or in its result."""
-    events = [
-        event for value in values for event in (items_of(value) or (value,)) if is_event(event)
-    ]
+    events = [event for value in values for event in (items_of(value) or (value,)) if is_event(event)]
     if not events:
         return [], ()
     texts = [item.text for event in events for item in strings_in(event_payload(event))]

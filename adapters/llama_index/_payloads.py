@@ -47,9 +47,7 @@ _KINDS: Sequence[tuple[str, Sequence[str], Kind]] = CLASS_NAMES["kinds"]
 
 _METHODS = frozenset(method for _, methods, _ in _KINDS for method in methods)
 
-ROOT_KINDS: frozenset[Kind] = frozenset(
-    {"query", "chat", "run", "call", "retrieve", "synthesize", "transform"}
-)
+ROOT_KINDS: frozenset[Kind] = frozenset({"query", "chat", "run", "call", "retrieve", "synthesize", "transform"})
 """Kinds whose outermost span is a request; a transformation prepares documents, and is none."""
 
 _PACKAGES = ("llama_index", "workflows")
@@ -60,10 +58,7 @@ _QUESTIONS = FIELD_NAMES["question"]
 
 def is_a(cls: type, name: str) -> bool:
     """Return whether a class is LlamaIndex's class of that name, or one derived from it."""
-    return any(
-        base.__name__ == name and base.__module__.partition(".")[0] in _PACKAGES
-        for base in cls.__mro__
-    )
+    return any(base.__name__ == name and base.__module__.partition(".")[0] in _PACKAGES for base in cls.__mro__)
 
 
 @lru_cache(maxsize=10_000)

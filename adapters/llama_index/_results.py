@@ -26,29 +26,18 @@ from ragmeter.adapters.reading.fields import strings_in
 from ragmeter.adapters.reading.step import Step
 from ragmeter.requests.size import weight_of
 
-from ._payloads import (
-    NO_FACTS,
-    TextMode,
-    event_payload,
-    nodes_in,
-    payload_of,
-    snapshot_nodes,
-)
+from ._payloads import NO_FACTS, TextMode, event_payload, nodes_in, payload_of, snapshot_nodes
 from ._state import Frame, Notes, RetrievalNote
 
 
-def begin_result(
-    rules: RetrievalRules, frame: Frame, instance: Any, arguments: Mapping[str, Any]
-) -> bool:
+def begin_result(rules: RetrievalRules, frame: Frame, instance: Any, arguments: Mapping[str, Any]) -> bool:
     """Record a tool's, step's or function's call if the user named it a retrieval; return whether."""
     is_tool = frame.kind == "tool"
     name = _name_of(frame, instance)
     rule = rules.rule_for(name, is_tool=is_tool)
     if rule is None:
         return False
-    note = RetrievalNote(
-        frame.scope, name, query_of(_argument_payloads(arguments)), NO_FACTS, frame.attempt
-    )
+    note = RetrievalNote(frame.scope, name, query_of(_argument_payloads(arguments)), NO_FACTS, frame.attempt)
     note.who, note.rule = "tool" if is_tool else "function", rule
     note.earlier = len(frame.request.retrievals)
     frame.result = note

@@ -102,9 +102,7 @@ class Way:
         if len(inner) == 1 and inner[0].name == note.name and inner[0].contexts == note.contexts:
             return self._retriever(inner[0])  # an override that delegates to its base
         inputs = tuple([self._retriever(one) for one in inner])
-        kind: StageKind = (
-            "retriever" if not inputs else "fusion" if len(inputs) > 1 else "postprocessor"
-        )
+        kind: StageKind = "retriever" if not inputs else "fusion" if len(inputs) > 1 else "postprocessor"
         return self._add(SeenStage(note.name, kind, note.contexts, inputs))
 
     def _postprocessed(self, note: Postprocessed) -> None:

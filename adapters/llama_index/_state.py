@@ -204,9 +204,7 @@ class Output(NamedTuple):
 NO_OUTPUT = Output()
 
 
-found_alone: ContextVar[tuple[LoneRetrieval, ...]] = ContextVar(
-    "ragmeter_llama_index_found", default=()
-)
+found_alone: ContextVar[tuple[LoneRetrieval, ...]] = ContextVar("ragmeter_llama_index_found", default=())
 """This context's retrievals outside a request: the next call may receive their nodes."""
 
 
@@ -346,9 +344,9 @@ class LlamaRequest(Notes):
 
     def found_by_itself(self, note: RetrievalNote, owner: RecentRetrievals) -> LoneRetrieval | None:
         """Record this retrieval's nodes for later calls in this context; None if it found none."""
-        alone = LoneRetrieval(
-            owner=owner, run_id=self.run_id, name=self.name, around=self.around
-        ).end(note.query, note.contexts or ())
+        alone = LoneRetrieval(owner=owner, run_id=self.run_id, name=self.name, around=self.around).end(
+            note.query, note.contexts or ()
+        )
         if alone is not None:
             found_alone.set((*recent(found_alone.get()), alone))
         return alone
@@ -389,14 +387,11 @@ class LlamaRequest(Notes):
         left = {
             passed.scope: passed.contexts or ()
             for passed in self.trail
-            if isinstance(passed, Synthesis)
-            or (self.kind == "call" and not isinstance(passed, StepNote))
+            if isinstance(passed, Synthesis) or (self.kind == "call" and not isinstance(passed, StepNote))
         }
         return is_pasted(answer, [item.text for nodes in left.values() for item in nodes])
 
-    def ended(
-        self, status: SampleStatus, answer: str | None, error: str | None, ended_ns: int
-    ) -> Notes:
+    def ended(self, status: SampleStatus, answer: str | None, error: str | None, ended_ns: int) -> Notes:
         """Return the record without failed attempts' parts, and release all texts.
 
         The caller's response object may hold this request for ever. The returned record does not change any
@@ -407,11 +402,7 @@ class LlamaRequest(Notes):
             _counts(passed.attempt)
             for passed in self.trail
             if is_document_synthesis(passed)
-            or (
-                isinstance(passed, RetrievalNote)
-                and not passed.within
-                and passed.contexts is not None
-            )
+            or (isinstance(passed, RetrievalNote) and not passed.within and passed.contexts is not None)
         )
         ended = Notes(**{one.name: getattr(self, one.name) for one in fields(Notes)})
         ended.status, ended.answer, ended.error_type = status, answer, error

@@ -79,9 +79,7 @@ class StreamedText:
         self.begun = True
         return heard_by.set(self), first
 
-    def end_step(
-        self, step: _Step, item: object = None, error: BaseException | None = None
-    ) -> None:
+    def end_step(self, step: _Step, item: object = None, error: BaseException | None = None) -> None:
         """End a step, and record its item (a piece of text, or a chat response with a ``delta``) or its end."""
         self.around = None
         try:
@@ -152,9 +150,7 @@ def watch(stream: Any, text: StreamedText) -> Any:
     """Return a proxy of `stream`, a generator or iterator, sync or async, that fills `text`."""
     # Other instrumentations' proxies have the methods of both kinds: the innermost decides.
     inner = inspect.unwrap(stream)
-    proxy: Any = (
-        _AsyncStream(stream, text) if hasattr(inner, "__anext__") else _Stream(stream, text)
-    )
+    proxy: Any = _AsyncStream(stream, text) if hasattr(inner, "__anext__") else _Stream(stream, text)
     weakref.finalize(proxy, text.drop).atexit = False
     return proxy
 

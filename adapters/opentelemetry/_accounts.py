@@ -25,9 +25,7 @@ from .record import SpanRecord
 _LINES = json.loads(Path(__file__).with_name("remedies.json").read_text(encoding="utf-8"))
 REMEDIES: Mapping[str, str] = _LINES["by_reason"]
 _SWITCHES: Mapping[str, str] = {reader.name: reader.switch for reader in READERS}
-_SWITCHES_OF_SCOPES = [
-    (re.compile(scope, re.IGNORECASE), line) for scope, line in _LINES["by_scope"].items()
-]
+_SWITCHES_OF_SCOPES = [(re.compile(scope, re.IGNORECASE), line) for scope, line in _LINES["by_scope"].items()]
 """The setting that turns texts on, by instrumentation: shown only for instrumentations that have it."""
 _NO_SWITCH = "this instrumentation records no texts; use one that does, such as OpenInference"
 _MOST_ACCOUNTS = 100
@@ -82,11 +80,7 @@ def unheard_of(reads: Sequence[Read], calls: Sequence[Step], *, is_divided: bool
     elif not any(call.sent for call in calls):
         reasons = {call.messages.reason for call in calls if isinstance(call.messages, Unknown)}
         reason = (
-            "redacted"
-            if "redacted" in reasons
-            else "truncated"
-            if "truncated" in reasons
-            else "content_off"
+            "redacted" if "redacted" in reasons else "truncated" if "truncated" in reasons else "content_off"
         )
     elif not tools and all(is_unanswered(read.span) for read in models):
         reason = "no_reply"
@@ -170,9 +164,7 @@ class Accounts:
                 self._requests[service, scope],
                 counts[_SCORED],
                 tuple(
-                    UnscoredReason(
-                        reason, count, note.tools, line_of(note, in_process=self._in_process)
-                    )
+                    UnscoredReason(reason, count, note.tools, line_of(note, in_process=self._in_process))
                     for reason, count in counts.most_common()
                     if reason != _SCORED
                     for note in [self._notes[service, scope, reason]]
@@ -202,9 +194,7 @@ def line_of(note: Unheard, *, in_process: bool = False) -> str:
         if names
     ]
     if in_process and named:
-        rules = ", ".join(
-            f"retrieval_{kind}s={json.dumps(names, ensure_ascii=False)}" for kind, names in named
-        )
+        rules = ", ".join(f"retrieval_{kind}s={json.dumps(names, ensure_ascii=False)}" for kind, names in named)
         option = PROCESSOR_LINE.format(rules)
     else:
         option = " ".join(f"--retrieval-{kind} {name!r}" for kind, names in named for name in names)
@@ -220,9 +210,7 @@ def account_of(found: FoundRequest, *, scored: bool) -> Unheard:
     unread = [one.read for one in found.seen if one.documents.missing == "unreadable_result"]
     tools = tuple(one.reader.tool_name(one.span) for one in unread if one.role == "tool")
     spans = tuple(one.span.name for one in unread if one.role != "tool")
-    return Unheard(
-        _service(first), found.scope, reason, tools, spans, (), found.convention, is_request=True
-    )
+    return Unheard(_service(first), found.scope, reason, tools, spans, (), found.convention, is_request=True)
 
 
 def note_of(span: SpanRecord, reason: str) -> Unheard:

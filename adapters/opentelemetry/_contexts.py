@@ -28,9 +28,7 @@ class Read:
 
     __slots__ = ("_documents", "is_retrieval", "reader", "role", "span", "tool")
 
-    def __init__(
-        self, span: SpanRecord, reader: Reader, role: Role, tool: RetrievalTool | None = None
-    ) -> None:
+    def __init__(self, span: SpanRecord, reader: Reader, role: Role, tool: RetrievalTool | None = None) -> None:
         self.span = span
         self.reader = reader
         self.role: Role = role
@@ -97,14 +95,10 @@ def read_of(span: SpanRecord, tools: Sequence[RetrievalTool]) -> Read | None:
     if known is None:
         return None
     reader, role = known
-    return Read(
-        span, reader, role, tool_for(reader.tool_name(span), tools) if role == "tool" else None
-    )
+    return Read(span, reader, role, tool_for(reader.tool_name(span), tools) if role == "tool" else None)
 
 
-def reached(
-    reads: Iterable[Read], retrieval_above: Callable[[SpanRecord], str | None]
-) -> tuple[Seen, ...]:
+def reached(reads: Iterable[Read], retrieval_above: Callable[[SpanRecord], str | None]) -> tuple[Seen, ...]:
     """Return the documents of a request that reached its model, by retrieval, in start order.
 
     Args:
@@ -170,9 +164,7 @@ def _reranked(seen: list[Seen], read: Read) -> list[Seen]:
         if not taken or not documents.items:
             return seen
     elif documents.missing == "rerank_invisible":  # perhaps prompts show which of these are left
-        documents = documents._replace(
-            items=tuple(doc for item in taken for doc in item.documents.items)
-        )
+        documents = documents._replace(items=tuple(doc for item in taken for doc in item.documents.items))
     consumed = {id(item) for item in taken}
     left = [item for item in seen if id(item) not in consumed]
     return [*left, Seen(read, documents, _all(taken))]
@@ -182,15 +174,11 @@ def _all(taken: Sequence[Seen]) -> tuple[Read, ...]:
     return tuple(read for item in taken for read in item.retrievals)
 
 
-def _share(
-    items: Sequence[Document], ids: Collection[str | None], texts: Collection[str | None]
-) -> bool:
+def _share(items: Sequence[Document], ids: Collection[str | None], texts: Collection[str | None]) -> bool:
     """Return whether some of the documents are in the input; unknown documents may be."""
     if not items:
         return True
-    return any(
-        item.id in ids if item.id is not None and ids else item.text in texts for item in items
-    )
+    return any(item.id in ids if item.id is not None and ids else item.text in texts for item in items)
 
 
 def _join_of(short: Sequence[Document], full: Sequence[Document]) -> tuple[Document, ...]:

@@ -40,10 +40,7 @@ class CutLength:
         texts = {value: _NUMBER.sub("", key) for value, key in found.items() if " " in value}
         cut = longest >= _SHORTEST and (
             any(map(_breaks_off, found))
-            or (
-                len({*texts.values()}) > 1
-                and (len(texts) >= _SEVERAL or sum(map(_stops, texts)) > 1)
-            )
+            or (len({*texts.values()}) > 1 and (len(texts) >= _SEVERAL or sum(map(_stops, texts)) > 1))
         )
         self.length: int | None = longest if cut else None
         """In characters; None if nothing was cut."""

@@ -21,11 +21,7 @@ class RequestQuestion:
 
     @classmethod
     def of(
-        cls,
-        steps: Sequence[Read],
-        seen: Sequence[Seen],
-        models: Sequence[Read],
-        calls: Sequence[Step],
+        cls, steps: Sequence[Read], seen: Sequence[Seen], models: Sequence[Read], calls: Sequence[Step]
     ) -> RequestQuestion:
         for place, read in enumerate(steps):
             if place and read.role == "tool":

@@ -66,9 +66,7 @@ def _asks_model(members: Iterable[Read]) -> bool:
 
 def brings_documents(read: Read) -> bool:
     """Return whether a span outputs documents: a reranking without them makes no request."""
-    return read.is_retrieval or (
-        read.role == "rerank" and (read.span.failed or bool(read.documents().items))
-    )
+    return read.is_retrieval or (read.role == "rerank" and (read.span.failed or bool(read.documents().items)))
 
 
 def is_shown_in(members: Iterable[Read], page: str) -> bool:

@@ -39,10 +39,7 @@ def record_of(span: Any) -> SpanRecord:
         ended_ns=span.end_time or 0,
         attributes=_plain_attributes(span.attributes),
         events=tuple(
-            [
-                SpanNote(event.name, _plain_attributes(event.attributes))
-                for event in span.events or ()
-            ]
+            [SpanNote(event.name, _plain_attributes(event.attributes)) for event in span.events or ()]
         ),
         failed=status is not None and status.status_code is StatusCode.ERROR,
         dropped=getattr(span, "dropped_attributes", 0) or 0,

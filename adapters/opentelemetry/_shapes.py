@@ -29,18 +29,14 @@ def with_shapes(reads: Mapping[str, Read], tree: SpanTree) -> dict[str, Read]:
         return dict(reads)
     models = [read for read in reads.values() if read.role == "model"]
     prompt_texts = {
-        letters_of(text)
-        for read in models
-        for role, text in read.reader.prompt(read.span)
-        if role == "tool"
+        letters_of(text) for read in models for role, text in read.reader.prompt(read.span) if role == "tool"
     }
     tools = [
         read
         for read in reads.values()
         if not read.span.failed
         and (
-            read.role == "tool"
-            or (read.role == "step" and (_gives(read) or _is_in_prompt(read, prompt_texts)))
+            read.role == "tool" or (read.role == "step" and (_gives(read) or _is_in_prompt(read, prompt_texts)))
         )
     ]
     if not tools:

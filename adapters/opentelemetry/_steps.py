@@ -10,14 +10,7 @@ from ragmeter.adapters.reading.contexts import shown_documents
 from ragmeter.adapters.reading.fields import FIELD_NAMES
 from ragmeter.adapters.reading.results import ANY_TOOL, cut, flattened, reads_as_retrieved
 from ragmeter.adapters.reading.step import Message, Step, Unknown
-from ragmeter.adapters.reading.values import (
-    MAX_DEPTH,
-    Document,
-    answer_in,
-    is_hidden,
-    mapping_of,
-    opened,
-)
+from ragmeter.adapters.reading.values import MAX_DEPTH, Document, answer_in, is_hidden, mapping_of, opened
 
 from ._contexts import Read, Seen
 from ._limits import CutLength
@@ -29,9 +22,7 @@ def call_of(read: Read, limit: CutLength) -> Step:
     """Return a model's call; its prompt is unknown if any of it is hidden or was cut off."""
     span = read.span
     sent = read.reader.prompt(span)
-    sent += [
-        ("tool", text) for text in _found_by_provider(span.attributes.get(read.reader.output_key))
-    ]
+    sent += [("tool", text) for text in _found_by_provider(span.attributes.get(read.reader.output_key))]
     messages: tuple[Message, ...] | Unknown = tuple(Message(role, text) for role, text in sent)
     if span.dropped or not messages:
         is_cut = span.dropped or limit.is_cut(span.attributes.get(read.reader.input_key))
@@ -49,11 +40,7 @@ def call_of(read: Read, limit: CutLength) -> Step:
         said=Unknown("content_off") if said is None else said,
         scope=span.scope,
         response_id=next(
-            (
-                found
-                for key in _RESPONSE_IDS
-                if isinstance(found := span.attributes.get(key), str) and found
-            ),
+            (found for key in _RESPONSE_IDS if isinstance(found := span.attributes.get(key), str) and found),
             None,
         ),
     )
@@ -98,9 +85,7 @@ def _function_in(read: Read) -> tuple[str, str]:
     return str(flat.get("name", "")), text
 
 
-_NAMES = frozenset(
-    ("filename", "file_id", "url", "uri", "title", "filepath", "id", "source", "document_id")
-)
+_NAMES = frozenset(("filename", "file_id", "url", "uri", "title", "filepath", "id", "source", "document_id"))
 
 
 def _found_by_provider(value: object, depth: int = 0) -> Iterator[str]:
@@ -111,11 +96,7 @@ def _found_by_provider(value: object, depth: int = 0) -> Iterator[str]:
     rows = found if isinstance(found, list) else []
     flat = [dict(flattened(row)) for row in rows if isinstance(row, dict) and "role" not in row]
     is_named = 0 < len(flat) == len(rows) and all(_NAMES & one.keys() for one in flat)
-    if (
-        is_named
-        and not any("type" in one for one in flat)
-        and reads_as_retrieved(cut(rows, ANY_TOOL) or ())
-    ):
+    if is_named and not any("type" in one for one in flat) and reads_as_retrieved(cut(rows, ANY_TOOL) or ()):
         yield json.dumps(rows, ensure_ascii=False)
         return
     for item in found.values() if isinstance(found, dict) else rows:

@@ -262,9 +262,7 @@ class TraceAssembler:
     def waiting(self) -> dict[str, float]:
         """Return the traces that are not complete, each with the arrival time of its first stored span."""
         with self._lock:
-            return {
-                key: trace.arrived[0] if trace.arrived else 0.0 for key, trace in self._open.items()
-            }
+            return {key: trace.arrived[0] if trace.arrived else 0.0 for key, trace in self._open.items()}
 
     def stats(self) -> AssemblyStats:
         """Return the number of received spans, by outcome."""
@@ -329,11 +327,7 @@ class TraceAssembler:
 
     def _is_too_much(self) -> bool:
         held, most = self._held, self._limits
-        return (
-            held["bytes"] > most["bytes"]
-            or held["spans"] > most["spans"]
-            or held["traces"] > most["traces"]
-        )
+        return held["bytes"] > most["bytes"] or held["spans"] > most["spans"] or held["traces"] > most["traces"]
 
     def _shrink(self, growing: str) -> None:
         """Drop the oldest traces until the stored data is within its limits."""
@@ -413,9 +407,7 @@ class TraceAssembler:
         self._delivered += len(parts)
         if not trace.spans:
             self._forget(key)
-        yield AssembledTrace(
-            key, tuple(parts), tuple(logs), fresh=len(parts), bytes=size, scored=trace.scored
-        )
+        yield AssembledTrace(key, tuple(parts), tuple(logs), fresh=len(parts), bytes=size, scored=trace.scored)
 
     def _hand_over(self, done: Iterable[AssembledTrace]) -> None:
         for assembled in done:

@@ -73,14 +73,8 @@ def _sample(found: FoundRequest, scope: RequestScope, context: SharedContexts) -
         stages=to_stages(_stages(found), context)
         if found.usable == "full" and found.seen and not found.partial
         else None,
-        search_query=search_query_of(
-            question, [query for seen in found.seen for query in _queries(seen)]
-        ),
-        contexts_by="ids"
-        if found.usable == "ids_only"
-        else "prompt"
-        if found.shown is not None
-        else "runs",
+        search_query=search_query_of(question, [query for seen in found.seen for query in _queries(seen)]),
+        contexts_by="ids" if found.usable == "ids_only" else "prompt" if found.shown is not None else "runs",
         # Without its own span, a model's last reply may be the input of a further step.
         answer=None if found.partial and found.span is None else found.answer,
         reference=scope.reference or reference_in(span.attributes for span in found.members),
@@ -89,9 +83,7 @@ def _sample(found: FoundRequest, scope: RequestScope, context: SharedContexts) -
     )
 
 
-def build_run(
-    found: FoundRequest, scope: RequestScope | None = None, *, remote: bool = False
-) -> RagRun:
+def build_run(found: FoundRequest, scope: RequestScope | None = None, *, remote: bool = False) -> RagRun:
     """Build the run of a request.
 
     Args:
@@ -122,11 +114,7 @@ def build_run(
         user_id=scope.user_id or _first(attributes, _USER),
         tags=scope.tags,
         metadata=scope.metadata,
-        framework_metadata={
-            **spans[0].deployed,
-            **_model_in(spans),
-            **_metadata_in(attributes),
-        },
+        framework_metadata={**spans[0].deployed, **_model_in(spans), **_metadata_in(attributes)},
         error_type=(found.span or spans[0]).error_type if found.failed else None,
         resource=spans[0].resource,
     )
@@ -204,15 +192,11 @@ def _name(found: FoundRequest) -> str | None:
     return found.span.name or None
 
 
-def _retrieval(
-    found: FoundRequest, seen: Seen, context: SharedContexts, *, remote: bool
-) -> Retrieval:
+def _retrieval(found: FoundRequest, seen: Seen, context: SharedContexts, *, remote: bool) -> Retrieval:
     """Return a retrieval, or the reranking that replaced it; its span receives the judgement."""
     read = seen.read
     first = seen.retrievals[0].span
-    limit = read.span.attributes.get(
-        "gen_ai.retrieval.top_k", read.span.attributes.get("reranker.top_k")
-    )
+    limit = read.span.attributes.get("gen_ai.retrieval.top_k", read.span.attributes.get("reranker.top_k"))
     return Retrieval(
         started_ns=first.started_ns,
         ended_ns=read.span.ended_ns,

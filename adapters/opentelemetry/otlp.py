@@ -188,9 +188,7 @@ def _with_base64_ids(value: Any) -> Any:
         return [_with_base64_ids(item) for item in value]
     if isinstance(value, dict):
         return {
-            key: _base64_id(item)
-            if key in _IDS and isinstance(item, str)
-            else _with_base64_ids(item)
+            key: _base64_id(item) if key in _IDS and isinstance(item, str) else _with_base64_ids(item)
             for key, item in value.items()
         }
     if isinstance(value, str) and not value.isascii():
@@ -232,9 +230,7 @@ def _spans_of(request: ExportTraceServiceRequest) -> ExportedRecords:
                     SpanRecord(
                         trace_id=span.trace_id.hex(),
                         span_id=span.span_id.hex(),
-                        parent_id=span.parent_span_id.hex()
-                        if _is_id(span.parent_span_id, 8)
-                        else None,
+                        parent_id=span.parent_span_id.hex() if _is_id(span.parent_span_id, 8) else None,
                         parent_is_remote=span.flags & _REMOTE == _REMOTE,
                         name=span.name,
                         kind=_KINDS[span.kind] if 0 <= span.kind < len(_KINDS) else "unspecified",
@@ -243,8 +239,7 @@ def _spans_of(request: ExportTraceServiceRequest) -> ExportedRecords:
                         ended_ns=span.end_time_unix_nano,
                         attributes=attributes_of(span.attributes),
                         events=tuple(
-                            SpanNote(event.name, attributes_of(event.attributes))
-                            for event in span.events
+                            SpanNote(event.name, attributes_of(event.attributes)) for event in span.events
                         ),
                         failed=span.status.code == _ERROR,
                         dropped=span.dropped_attributes_count,

@@ -17,14 +17,7 @@ from ragmeter.exporters.protocol import Suspects
 from ragmeter.quality.segments import OTHER
 from ragmeter.requests.scope import RequestScope
 
-from ._accounts import (
-    PROCESSOR_LINE,
-    Accounts,
-    Unheard,
-    account_of,
-    line_of,
-    note_of,
-)
+from ._accounts import PROCESSOR_LINE, Accounts, Unheard, account_of, line_of, note_of
 from ._repeats import RecentRequests
 from ._wholeness import Wholeness
 from .assembly import AssembledTrace
@@ -106,9 +99,7 @@ class Reporter:
         found = [_heard_of(name, self._traces[name], held) for name, held in accounts.items()]
         return sorted(found, key=lambda one: (one.scored > 0, -one.traces, one.service))
 
-    def report(
-        self, trace: AssembledTrace, scopes: Mapping[str, RequestScope] | None = None
-    ) -> None:
+    def report(self, trace: AssembledTrace, scopes: Mapping[str, RequestScope] | None = None) -> None:
         """Offer the requests of a trace.
 
         Args:
@@ -118,12 +109,7 @@ class Reporter:
         if self._remote:
             self._wholeness.see(trace.spans)
         requests, unheard = read_trace(
-            trace.spans,
-            trace.logs,
-            self._tools,
-            self._templates,
-            repeats=trace.repeats,
-            recent=self._recent,
+            trace.spans, trace.logs, self._tools, self._templates, repeats=trace.repeats, recent=self._recent
         )
         # Handlers record their own; the server reports those of other processes.
         alone = not self._remote and self._meter.port.adapters == ("opentelemetry",)
@@ -159,9 +145,7 @@ class Reporter:
                 scope=scope,
             )
 
-    def _note_heard(
-        self, trace: AssembledTrace, unheard: Sequence[Unheard], *, any_request: bool
-    ) -> None:
+    def _note_heard(self, trace: AssembledTrace, unheard: Sequence[Unheard], *, any_request: bool) -> None:
         """Count a trace for each of its services, with the reasons for spans without a request."""
         if trace.late:
             return
@@ -189,9 +173,7 @@ class Reporter:
     def _is_known(self, found: FoundRequest, trace: AssembledTrace) -> bool:
         """Return whether the request was reported before, here or by a callback."""
         # By its retrievals: its own span may arrive later than they.
-        keys = [
-            f"{found.trace_id}-{read.span.span_id}" for one in found.seen for read in one.retrievals
-        ]
+        keys = [f"{found.trace_id}-{read.span.span_id}" for one in found.seen for read in one.retrievals]
         firsts = [self._once.is_first(key) for key in keys or [found.key]]
         if not all(firsts):
             return True

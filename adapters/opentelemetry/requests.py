@@ -15,11 +15,7 @@ from typing import NamedTuple
 
 from ragmeter.adapters.reading.calls import last_reply, response_id_of, speakers_of
 from ragmeter.adapters.reading.letters import letters_of
-from ragmeter.adapters.reading.prompt_documents import (
-    PromptTemplates,
-    carried_in,
-    contexts_in_prompts,
-)
+from ragmeter.adapters.reading.prompt_documents import PromptTemplates, carried_in, contexts_in_prompts
 from ragmeter.adapters.reading.results import RetrievalTool
 from ragmeter.adapters.reading.step import Step
 from ragmeter.adapters.reading.values import answer_in, has_context, mapping_of
@@ -41,14 +37,7 @@ from ._tree import SpanTree
 from .conventions import READERS, AnySpan, Documents, holds_messages, is_indexing, with_logs
 from .record import LogNote, SpanRecord
 
-__all__ = [
-    "OWN_SCOPE",
-    "FoundRequest",
-    "Reason",
-    "TraceReading",
-    "Usable",
-    "read_trace",
-]
+__all__ = ["OWN_SCOPE", "FoundRequest", "Reason", "TraceReading", "Usable", "read_trace"]
 
 OWN_SCOPE = "ragmeter"
 _FENCE = re.compile(r"\A\s*```(?:json)?\s*|\s*```\s*\Z")
@@ -129,11 +118,7 @@ class _Finder:
     """Groups the spans of a trace into requests, and builds each."""
 
     def __init__(
-        self,
-        tree: SpanTree,
-        reads: dict[str, Read],
-        logs: Sequence[LogNote],
-        templates: PromptTemplates,
+        self, tree: SpanTree, reads: dict[str, Read], logs: Sequence[LogNote], templates: PromptTemplates
     ) -> None:
         self._tree = tree
         self._templates = templates
@@ -142,11 +127,7 @@ class _Finder:
         self._cut = CutLength(tree.spans.values())
         self.unheard: list[Unheard] = []
         self._tops = tree.outermost(tree.spans, itself=True)
-        steps = {
-            key
-            for key, read in reads.items()
-            if read.role in ("step", "join") and not read.is_retrieval
-        }
+        steps = {key for key, read in reads.items() if read.role in ("step", "join") and not read.is_retrieval}
         retrievals = {key for key, read in reads.items() if read.is_retrieval}
         requests = tree.outermost(steps, itself=True)
         first: dict[str | None, int] = {}
@@ -216,28 +197,21 @@ class _Finder:
             return [self._best(None, [*members, *others]) for members in groups.values()]
         # Prompts decide to which of them the calls belong.
         pages = [
-            (read, letters_of("\0".join(text for _, text in read.reader.prompt(read.span))))
-            for read in others
+            (read, letters_of("\0".join(text for _, text in read.reader.prompt(read.span)))) for read in others
         ]
         return [
-            self._best(
-                None, [*members, *(read for read, page in pages if is_shown_in(members, page))]
-            )
+            self._best(None, [*members, *(read for read, page in pages if is_shown_in(members, page))])
             for members in groups.values()
         ]
 
     def _best(self, request: SpanRecord | None, members: list[Read]) -> FoundRequest:
         """Return the request as described by the convention with the most data about it."""
-        names = {
-            read.reader.name: None for read in members if read.is_retrieval or read.role == "rerank"
-        }
+        names = {read.reader.name: None for read in members if read.is_retrieval or read.role == "rerank"}
         order = [reader.name for reader in READERS if reader.name in names]
         options = [self._describe(request, members, name) for name in order]
         return min(options, key=usable_rank)
 
-    def _describe(
-        self, request: SpanRecord | None, members: list[Read], convention: str
-    ) -> FoundRequest:
+    def _describe(self, request: SpanRecord | None, members: list[Read], convention: str) -> FoundRequest:
         seen = reached(
             (read for read in members if read.reader.name == convention),
             lambda span: self._retrieval_above[span.span_id],
@@ -260,9 +234,7 @@ class _Finder:
         if request is None and not models and not answer_hidden:
             answer = first.reader.answer_beside(first.span)
         own = None if request is None else self._reads.get(request.span_id)
-        refused = (
-            refusal_was_raised(request, members) if failed else was_refused(own, models, answer)
-        )
+        refused = refusal_was_raised(request, members) if failed else was_refused(own, models, answer)
         if failed and refused and answer is None:
             answer = words_raised(request, members)
         elif failed and not refused:
@@ -306,16 +278,12 @@ class _Finder:
             found = replace(found, usable="full", reason=None, seen=(*seen[:-1], last))
         return replace(found, contexts=stood[0], shown=stood[1])
 
-    def _members(
-        self, request: SpanRecord | None, members: Sequence[Read]
-    ) -> tuple[SpanRecord, ...]:
+    def _members(self, request: SpanRecord | None, members: Sequence[Read]) -> tuple[SpanRecord, ...]:
         spans = [read.span for read in members]
         entry = self._tree.entry_above(request or spans[0])
         return tuple(spans) if entry is None else (*spans, entry)
 
-    def _cut_off_of(
-        self, request: SpanRecord | None, members: Sequence[Read]
-    ) -> tuple[SpanRecord, ...]:
+    def _cut_off_of(self, request: SpanRecord | None, members: Sequence[Read]) -> tuple[SpanRecord, ...]:
         """Return the spans at which parts of the request are missing.
 
         Without a span of its own, they are those above its members. Otherwise they are the spans that ran
@@ -335,11 +303,7 @@ class _Finder:
             )
         tops = (self._cut_off.get(read.span.span_id) for read in ours)
         # An instrumentation that leaves spans open while it streams has lost nothing.
-        return tuple(
-            {
-                top.span_id: top for top in tops if top is not None and top.scope != _NEVER_END
-            }.values()
-        )
+        return tuple({top.span_id: top for top in tops if top is not None and top.scope != _NEVER_END}.values())
 
     def _models(self, members: Sequence[Read], seen: Sequence[Seen]) -> list[Read]:
         """Return the model calls that may have seen the retrieved documents, in start order."""
@@ -350,11 +314,7 @@ class _Finder:
                 for read in members
                 if read.role == "model" and self._retrieval_above[read.span.span_id] is None
             ),
-            key=lambda read: (
-                read.span.started_ns < begun,
-                read.span.started_ns,
-                read.span.ended_ns,
-            ),
+            key=lambda read: (read.span.started_ns < begun, read.span.started_ns, read.span.ended_ns),
         )
 
     def _is_failure(self, request: SpanRecord | None, members: Sequence[Read], first: Read) -> bool:
@@ -455,8 +415,7 @@ class _Finder:
         for span, members in groups:
             left = beside.get(span.parent_id, [])
             within = slice(
-                bisect_left(left, span.started_ns, key=_began),
-                bisect_right(left, span.ended_ns, key=_began),
+                bisect_left(left, span.started_ns, key=_began), bisect_right(left, span.ended_ns, key=_began)
             )
             members.extend(left[within])
             del left[within]
@@ -473,11 +432,7 @@ class _Finder:
         return [one for one in made if one is not None]
 
     def _by_prompt(
-        self,
-        span: SpanRecord | None,
-        members: list[Read],
-        taken: Collection[str],
-        times: RequestTimes,
+        self, span: SpanRecord | None, members: list[Read], taken: Collection[str], times: RequestTimes
     ) -> FoundRequest | None:
         """Return the request whose documents are in its prompt; else record the reason."""
         models = self._models(members, ())
@@ -486,9 +441,7 @@ class _Finder:
         own = None if span is None else self._reads[span.span_id]
         if first.span_id in taken or times.hold(first):
             return None
-        calls_any = any(
-            read.role in ("model", "tool") or is_indexing(read.span) for read in members
-        )
+        calls_any = any(read.role in ("model", "tool") or is_indexing(read.span) for read in members)
         if not calls_any and (own is None or not _hands_on(members)):
             return None
         top = self._tree.spans[self._tops.get(first.span_id) or first.span_id]
@@ -521,9 +474,7 @@ class _Finder:
             answering=self._tree.spans[speakers[-1].id] if speakers else None,
             asked_model=bool(models),
             shown=contexts if full else None,
-            carried=carried_in(calls, answer, [item.text or "" for item in contexts])
-            if full
-            else (),
+            carried=carried_in(calls, answer, [item.text or "" for item in contexts]) if full else (),
             members=self._members(span, members),
         )
 
@@ -556,9 +507,7 @@ def _with_layout(found: FoundRequest, calls: Sequence[Step]) -> FoundRequest:
     if shown is None:
         return found
     if shown.is_divided:
-        return replace(
-            found, contexts=shown.documents, shown=shown.documents, usable="full", reason=None
-        )
+        return replace(found, contexts=shown.documents, shown=shown.documents, usable="full", reason=None)
     if found.usable != "ids_only":
         return replace(found, reason="prompt_not_divided")
     # Text that cannot be divided is one passage that the answer may rest on, of an unknown document.

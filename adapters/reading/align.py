@@ -55,11 +55,7 @@ class Shown(NamedTuple):
 
 
 def align(
-    passages: Sequence[str],
-    calls: Sequence[Sequence[str]],
-    question: str | None = None,
-    *,
-    parts: bool = True,
+    passages: Sequence[str], calls: Sequence[Sequence[str]], question: str | None = None, *, parts: bool = True
 ) -> list[Shown]:
     """Return the passages that occur in the texts sent to calls, in the texts' order.
 
@@ -102,12 +98,7 @@ def align(
     if common:
         found += _beside(common, page, [(one.start, len(one.group.letters)) for one in found])
     return [
-        Shown(
-            index,
-            one.start,
-            page.call_at(one.start),
-            _text_of(passages[index], one) if one.runs else None,
-        )
+        Shown(index, one.start, page.call_at(one.start), _text_of(passages[index], one) if one.runs else None)
         for index, one in _chosen(_counted(found, page), passages, calls)
     ]
 
@@ -173,9 +164,7 @@ def _counted(found: Sequence[Place], page: Page) -> list[Place]:
     kept = [*by_call]
     if len(kept) > 1:
         kept = []
-        tallies = {
-            call: Counter(one.group.letters for one in shown) for call, shown in by_call.items()
-        }
+        tallies = {call: Counter(one.group.letters for one in shown) for call, shown in by_call.items()}
         for call in sorted(by_call, key=lambda call: (-len(by_call[call]), -call)):
             if len(by_call[call]) < 2 or not any(tallies[call] <= tallies[other] for other in kept):
                 kept.append(call)
@@ -207,9 +196,7 @@ def _cut(missing: Sequence[_Group], page: Page) -> list[Place]:
     found: list[Place] = []
     for find_all in (_beginnings, _ends):
         seen = {one.group.letters for one in found}
-        cuts = [
-            cut for group in missing if group.letters not in seen for cut in find_all(group, page)
-        ]
+        cuts = [cut for group in missing if group.letters not in seen for cut in find_all(group, page)]
         # At equal length the last place, as for whole texts.
         for cut in sorted(cuts, key=lambda cut: (-cut.length, -cut.start)):
             if page.is_free(cut.start, cut.start + cut.length):
@@ -300,9 +287,7 @@ def _runs(group: _Group, own: Sequence[str], page: Page) -> Iterator[_Run]:
             at += 1
             continue
         end = at + WORDS_IN_A_ROW
-        while (
-            end < len(own) and place + end - at < len(words) and words[place + end - at] == own[end]
-        ):
+        while end < len(own) and place + end - at < len(words) and words[place + end - at] == own[end]:
             end += 1
         weight = weight_of("".join(own[at:end]))
         if weight >= (MIN_CUT if at == 0 or end == len(own) else MIN_MIDDLE):
@@ -314,9 +299,7 @@ def _head(letters: str) -> str:
     """Return the shortest beginning that weighs `MIN_CUT`."""
     least = MIN_CUT // 3
     sizes = range(least, MIN_CUT)
-    return letters[
-        : least + bisect_left(sizes, MIN_CUT, key=lambda size: weight_of(letters[:size]))
-    ]
+    return letters[: least + bisect_left(sizes, MIN_CUT, key=lambda size: weight_of(letters[:size]))]
 
 
 def _agreement(one: str, other: str) -> int:
@@ -360,9 +343,7 @@ def _distance(start: int, end: int, spans: Sequence[tuple[int, int]], page: Page
 
 
 def _chosen(
-    found: Sequence[Place],
-    passages: Sequence[str],
-    calls: Sequence[Sequence[str]],
+    found: Sequence[Place], passages: Sequence[str], calls: Sequence[Sequence[str]]
 ) -> Iterator[tuple[int, Place]]:
     """Yield a candidate's index with each place: verbatim matches before the others."""
     waiting: dict[str, Iterator[int]] = {}
@@ -379,9 +360,7 @@ def _chosen(
         yield next(waiting[letters]), one
 
 
-def _exact_first(
-    indices: Sequence[int], passages: Sequence[str], prompts: Sequence[str]
-) -> list[int]:
+def _exact_first(indices: Sequence[int], passages: Sequence[str], prompts: Sequence[str]) -> list[int]:
     """Order texts that differ in punctuation only (``-5``, ``5``) by whether a prompt contains it.
 
     Longer ones first, because "5" is also a part of "-5".

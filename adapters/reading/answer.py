@@ -150,9 +150,7 @@ def choose_answer(
         named = [hit for hit in hits if _reads_like_answer(hit)][-1:] or named
     if hits:
         # Beside nothing but a verdict, a draft is the answer.
-        is_beside = any(
-            not (_is_seldom(hit) or _is_verdict(hit.candidate.bare, contexts)) for hit in hits
-        )
+        is_beside = any(not (_is_seldom(hit) or _is_verdict(hit.candidate.bare, contexts)) for hit in hits)
         best = max(named or hits, key=lambda hit: (is_beside and not _is_seldom(hit), *_rank(hit)))
         is_sure = named or best.call.saw_contexts or is_long(best.candidate.bare)
         if unheard and only_long is not None and not is_sure:
@@ -198,9 +196,7 @@ def is_pasted(answer: str, texts: Collection[str]) -> bool:
 def is_label(text: str) -> bool:
     """Return whether a text is one word without a digit, like a verdict: ``SAFE``, ``TERMINATE``."""
     return (
-        bool(text)
-        and len(text.split()) == 1
-        and not (_IDEOGRAPH.search(text) or any(map(str.isdigit, text)))
+        bool(text) and len(text.split()) == 1 and not (_IDEOGRAPH.search(text) or any(map(str.isdigit, text)))
     )
 
 
@@ -211,9 +207,7 @@ def is_long(text: str) -> bool:
     """
     if len(_IDEOGRAPH.findall(text)) >= LONG_IDEOGRAPHS:
         return True
-    return (
-        len(text.strip()) >= LONG_CHARACTERS and len(_WORD_WITH_LETTER.findall(text)) >= LONG_WORDS
-    )
+    return len(text.strip()) >= LONG_CHARACTERS and len(_WORD_WITH_LETTER.findall(text)) >= LONG_WORDS
 
 
 _IDEOGRAPH = re.compile(r"[\u0e00-\u0e7f\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af]")
@@ -425,9 +419,7 @@ def _whole(item: OutputString, candidates: Sequence[_Candidate]) -> str:
     """Return a named string, with its neighbours where it is one paragraph of several."""
     if item.closes or not item.siblings:
         return item.text
-    return "\n".join(
-        other.item.text for other in candidates if other.item.siblings == item.siblings
-    )
+    return "\n".join(other.item.text for other in candidates if other.item.siblings == item.siblings)
 
 
 def _pastes(text: str, contexts: Sequence[str]) -> bool:

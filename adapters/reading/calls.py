@@ -180,9 +180,7 @@ class _Reply:
         if _REVISES.search(instructions) is not None:
             return False
         before = self._page[: self._page.rfind(other._letters)]
-        is_quoted = (
-            bool(self._question) and self._question in before[-len(self._question) - _LABEL :]
-        )
+        is_quoted = bool(self._question) and self._question in before[-len(self._question) - _LABEL :]
         if is_quoted or (self._evidence and _CHECKS.search(instructions) is not None):
             return True
         own, words = set(tokens_in(self.call.words)), set(tokens_in(other.call.words))
@@ -225,9 +223,7 @@ def _telling(author: Step, calls: Iterable[Step]) -> Step:
     return next(alike, author)
 
 
-def drafts_for(
-    together: Sequence[Step], calls: Iterable[Step], others: Collection[str]
-) -> list[Step]:
+def drafts_for(together: Sequence[Step], calls: Iterable[Step], others: Collection[str]) -> list[Step]:
     """Return earlier calls whose replies may occur in the prompts of calls that answer together.
 
     Excluded are calls whose reply is a query or a document, and calls whose whole input these calls were
@@ -254,11 +250,7 @@ def drafts_for(
 def _is_brief(words: str) -> bool:
     """Return whether a short reply may be looked for where it is set apart; labels never."""
     plain = words.strip()
-    return (
-        not is_label(plain)
-        and len(plain) <= _MOST_BRIEF
-        and weight_of(letters_of(plain)) >= _LEAST_BRIEF
-    )
+    return not is_label(plain) and len(plain) <= _MOST_BRIEF and weight_of(letters_of(plain)) >= _LEAST_BRIEF
 
 
 def brief_replies_in(texts: Iterable[str], drafts: Sequence[Step]) -> list[tuple[int, Step]]:

@@ -109,9 +109,7 @@ def shown_documents(
     beside = _metadata_texts(documents)
     reader = _Reader(calls, passages, question, queries, beside, this_turn=this_turn)
     found = [one for author in authors or () for one in reader.read(author, 0)]
-    if (
-        not found and streamed
-    ):  # the last call that shows any: graders precede it, verdicts show none
+    if not found and streamed:  # the last call that shows any: graders precede it, verdicts show none
         found = next(filter(None, (reader.read(call, 0) for call in reversed(calls))), [])
     if reader.is_too_large:
         return None
@@ -125,10 +123,7 @@ def shown_documents(
         )
     return (
         ()
-        if authors
-        and sure
-        and not by_tool
-        and reader.absence_is_known(authors, are_whole=are_whole)
+        if authors and sure and not by_tool and reader.absence_is_known(authors, are_whole=are_whole)
         else None
     )
 
@@ -152,9 +147,7 @@ class _Reader:
         self._texts += [(place, text) for place, texts in enumerate(beside) for text in texts]
         self._passages = passages
         self._question = question
-        self._others: Collection[str] = {
-            letters_of(text) for text in (*passages, *filter(None, queries))
-        }
+        self._others: Collection[str] = {letters_of(text) for text in (*passages, *filter(None, queries))}
         self._since: dict[str, int] = {}
         for call in reversed(calls):
             self._since |= dict.fromkeys(call.prompt().texts, call.started_ns)
@@ -181,9 +174,7 @@ class _Reader:
         history = [text for prompt in prompts for text in prompt.history]
         left = [item for item in self._texts if item[0] not in self._used]
         drafts = [
-            draft
-            for draft in drafts_for(together, self._calls, self._others)
-            if draft.id not in self._read
+            draft for draft in drafts_for(together, self._calls, self._others) if draft.id not in self._read
         ]
         long = [draft for draft in drafts if is_long(draft.words)]
         texts = [text for _, text in left] + [draft.words for draft in long]

@@ -88,9 +88,7 @@ def check_readers(**readers: object) -> None:
     """
     for label, reader in readers.items():
         if reader is not None and not isinstance(reader, str) and not callable(reader):
-            raise ConfigurationError(
-                f"{label}={reader!r}: pass a key such as {label!r}, or a function"
-            )
+            raise ConfigurationError(f"{label}={reader!r}: pass a key such as {label!r}, or a function")
 
 
 def text_of_string(value: Any) -> str | None:
@@ -304,8 +302,7 @@ def strings_in(payload: object) -> tuple[OutputString, ...]:
                 lists += 1
                 last = len(items) - 1
                 inner = [
-                    _Place(item, (*path, ""), lists, is_last=place == last)
-                    for place, item in enumerate(items)
+                    _Place(item, (*path, ""), lists, is_last=place == last) for place, item in enumerate(items)
                 ]
         else:
             fields = fields_of(value)

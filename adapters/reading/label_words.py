@@ -18,9 +18,7 @@ _WORDS = {
         Path(__file__).with_name("label_words.json").read_text(encoding="utf-8")
     ).items()
 }
-ANSWER, HISTORY, INSTRUCTION, RULES = map(
-    _WORDS.__getitem__, ("answer", "history", "instruction", "rules")
-)
+ANSWER, HISTORY, INSTRUCTION, RULES = map(_WORDS.__getitem__, ("answer", "history", "instruction", "rules"))
 MARK = "[=#*■●◆▼▶◇□○◎-]"
 """Characters before a heading."""
 SOURCE, CONTENT = _WORDS["source"], _WORDS["content"]
@@ -29,9 +27,7 @@ PASSAGE = _WORDS["passage"]
 PASSAGES = _WORDS["passages"]
 """Words whose label may contain more than the name."""
 CONTEXT = _WORDS["context"]
-CONTEXT_PLURAL = re.sub(
-    r"(documents|sources|passages|excerpts|snippets|references)\?", r"\1", CONTEXT
-)
+CONTEXT_PLURAL = re.sub(r"(documents|sources|passages|excerpts|snippets|references)\?", r"\1", CONTEXT)
 """Words that may label a single passage: ``Source: a.md``."""
 CONTEXT_INFLECTED = f"(?:{CONTEXT}|{_WORDS['context_inflected']})"
 CONTEXT_CJK = _WORDS["context_cjk"]

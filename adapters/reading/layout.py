@@ -79,30 +79,22 @@ _BETWEEN_RULES = re.compile(
     r"(?P=rule)(?![=*~-])[ \t]*(?:\n|\Z)"
 )
 """``--- Note: a.md ---``."""
-_FILE_LINE = re.compile(
-    r"^[ \t]*(?P<label>[^\s:]{1,100}\.\w{2,5}(?:#[^\s:]{1,60})?):[ \t]+", re.MULTILINE
-)
+_FILE_LINE = re.compile(r"^[ \t]*(?P<label>[^\s:]{1,100}\.\w{2,5}(?:#[^\s:]{1,60})?):[ \t]+", re.MULTILINE)
 """A line that begins with the name of its file."""
-_QUOTED = re.compile(
-    r'^[ \t]*(["`~]{3,})\w*[ \t]*\n(.*?)(?:\n[ \t]*\1|\Z)', re.MULTILINE | re.DOTALL
-)
+_QUOTED = re.compile(r'^[ \t]*(["`~]{3,})\w*[ \t]*\n(.*?)(?:\n[ \t]*\1|\Z)', re.MULTILINE | re.DOTALL)
 _SOURCE_LINE = re.compile(
     rf"^[ \t]*(?:\w+ ){{0,2}}(?:{PASSAGE}|file)(?:[ \t]*[:：]|[ \t](?=[^\n]*[:：][ \t]*\n))"
     r"[ \t]*(?P<label>[^\n]{1,120})\n",
     re.IGNORECASE | re.MULTILINE,
 )
 """A line with only the source of a passage."""
-_BOLD = re.compile(
-    r"^[ \t]*(?:[^\w\n]{1,3}[ \t]*)?\*\*(?P<label>[^*\n]{1,120})\*\*[^\n]{0,80}\n", re.MULTILINE
-)
+_BOLD = re.compile(r"^[ \t]*(?:[^\w\n]{1,3}[ \t]*)?\*\*(?P<label>[^*\n]{1,120})\*\*[^\n]{0,80}\n", re.MULTILINE)
 _TITLE = re.compile(r"^(#{1,6})[ \t]+(?P<label>[^\n]+)\n", re.MULTILINE)
 _BULLET = re.compile(r"(?:\A|\n)[ \t]*[-*•] +")
 _FIELD_NAME = re.compile(r"\s*([^\W\d_][^\d\n:：]{0,30}?)(\d{1,9}[^\d\n:：]{0,20})?[:：]")
 BLANK = re.compile(r"\n[ \t]*\n")
 _LABEL = re.compile(r"\A\[([^\]\n]{1,200})\](?!\()[ \t:]*\n?(?=\S)")
-_LABEL_NAME = re.compile(
-    rf"\A(?:{PASSAGE}|file|url|title|id)\b[^:：\n]{{0,20}}[:：][ \t]*", re.IGNORECASE
-)
+_LABEL_NAME = re.compile(rf"\A(?:{PASSAGE}|file|url|title|id)\b[^:：\n]{{0,20}}[:：][ \t]*", re.IGNORECASE)
 _SCORED = re.compile(
     r"(?:score|relevance|similarity|distance|rank|confidence|оценка|相关度|得分)[ \t:=：]*-?[\d.,%]+|"
     r"[\d:.,/ T-]+",
@@ -221,8 +213,7 @@ def _records_in(text: str) -> list[Document]:
     if table is None and not (ids and contents if len(rows) < 2 else ids or contents):
         return []
     return [
-        Document(row[passage], next((_id_of(row[key].partition("\n")[0]) for key in ids), None))
-        for row in rows
+        Document(row[passage], next((_id_of(row[key].partition("\n")[0]) for key in ids), None)) for row in rows
     ]
 
 
@@ -231,8 +222,7 @@ def _keyed_lines_in(text: str) -> tuple[int, list[dict[str, str]]]:
     lines = list(_FIELD_LINE.finditer(text))
     starts = [at for at, line in enumerate(lines) if line["key"] == lines[0]["key"]]
     records = [
-        {line["key"]: line for line in reversed(lines[at:end])}
-        for at, end in pairwise([*starts, len(lines)])
+        {line["key"]: line for line in reversed(lines[at:end])} for at, end in pairwise([*starts, len(lines)])
     ]
     keys = set.intersection(*map(set, records)) if records else set()
     if len(keys) < 2:
@@ -241,8 +231,7 @@ def _keyed_lines_in(text: str) -> tuple[int, list[dict[str, str]]]:
     kept.sort(key=re.Match.start)
     ends = [*(line.start() for line in kept[1:]), len(text)]
     fields = [
-        (line["key"], text[line.end() : end].strip(" \t\n-="))
-        for line, end in zip(kept, ends, strict=True)
+        (line["key"], text[line.end() : end].strip(" \t\n-=")) for line, end in zip(kept, ends, strict=True)
     ]
     size = len(keys)
     return kept[0].start(), [dict(fields[at : at + size]) for at in range(0, len(fields), size)]
@@ -286,8 +275,7 @@ def _is_lead(text: str) -> bool:
     """Return whether a text is empty or announces passages, as "Found 2 results:"."""
     plain = text.strip()
     return not plain or (
-        len(plain) < 100
-        and (plain.endswith((":", "：")) or _NAMES_CONTEXT.search(plain) is not None)
+        len(plain) < 100 and (plain.endswith((":", "：")) or _NAMES_CONTEXT.search(plain) is not None)
     )
 
 

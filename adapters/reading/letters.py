@@ -10,20 +10,10 @@ import html
 import re
 from collections.abc import Iterator
 
-__all__ = [
-    "IDEOGRAPHS",
-    "collapsed",
-    "letters_of",
-    "places_of_words",
-    "tokens_in",
-    "weight_of",
-    "words_of",
-]
+__all__ = ["IDEOGRAPHS", "collapsed", "letters_of", "places_of_words", "tokens_in", "weight_of", "words_of"]
 
 _WORDS = re.compile(r"[^\W_]+")
-_ALONE = (
-    "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff"
-)
+_ALONE = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff"
 """Scripts without spaces between words: each character is one word."""
 _TOKENS = re.compile(f"[^\\W_{_ALONE}]+|(?=[^\\W_])[{_ALONE}]")
 IDEOGRAPHS = re.compile("[\u1100-\u11ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff]")
@@ -54,9 +44,7 @@ def words_of(text: str) -> list[str]:
 
 def tokens_in(text: str) -> list[str]:
     """Return the words of a text, in lower case; in scripts without spaces, each character."""
-    return [
-        token for part in _parts(text) for token in _TOKENS.findall(_unescaped(part).casefold())
-    ]
+    return [token for part in _parts(text) for token in _TOKENS.findall(_unescaped(part).casefold())]
 
 
 def places_of_words(text: str) -> tuple[str, list[tuple[int, int]], list[int]]:

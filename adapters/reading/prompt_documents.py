@@ -19,13 +19,7 @@ from .stages import to_contexts
 from .step import Message, Step
 from .values import Document
 
-__all__ = [
-    "PromptTemplates",
-    "asked_in",
-    "carried_in",
-    "contexts_in_prompts",
-    "stands_in",
-]
+__all__ = ["PromptTemplates", "asked_in", "carried_in", "contexts_in_prompts", "stands_in"]
 
 _QUESTIONS = 3
 _MOST_NAMES = 1_000
@@ -60,9 +54,7 @@ def contexts_in_prompts(
     if filled is not None and stands_in(filled, authors[-1:]):
         place: Passages | None = divided(filled)
     else:
-        place = place_in(asked, question, len(known) or None) or _given_before(
-            sent[:turn], question or ""
-        )
+        place = place_in(asked, question, len(known) or None) or _given_before(sent[:turn], question or "")
     if place is not None and place.documents:
         if not (known and place.is_divided):
             return place
@@ -123,9 +115,7 @@ class PromptTemplates:
         found = self._without(name, question, shown.documents)
         return shown._replace(documents=found) if found else None
 
-    def _without(
-        self, name: str, question: str, documents: Sequence[Document]
-    ) -> tuple[Document, ...]:
+    def _without(self, name: str, question: str, documents: Sequence[Document]) -> tuple[Document, ...]:
         shown = {hash(letters_of(item.text or "")): item for item in documents}
         constant, asked = self._constant.get(name) or (frozenset(shown), frozenset())
         constant &= shown.keys()
@@ -194,6 +184,4 @@ def _stands_behind_a_colon(asked: str, instruction: str) -> bool:
 def stands_in(text: str, calls: Iterable[Step]) -> bool:
     """Return whether one of the calls was sent a text."""
     letters = letters_of(text)
-    return bool(letters) and any(
-        letters in letters_of(message.text) for call in calls for message in call.sent
-    )
+    return bool(letters) and any(letters in letters_of(message.text) for call in calls for message in call.sent)

@@ -146,12 +146,9 @@ _QUOTED_QUESTION = re.compile(
 )
 _QUOTED_ALONE = re.compile(r"[:：][ \t]*[\"“«]([^\"”»\n]{2,300}[?？])[\"”»]")
 _ASKS_LAST = re.compile(
-    rf"\b(?:{QUESTION}|{INSTRUCTION})[^\n:：]{{0,40}}[:：][ \t]*([^\n:：]{{2,300}}[?？])\s*\Z",
-    re.IGNORECASE,
+    rf"\b(?:{QUESTION}|{INSTRUCTION})[^\n:：]{{0,40}}[:：][ \t]*([^\n:：]{{2,300}}[?？])\s*\Z", re.IGNORECASE
 )
-_ANY_ASKS = re.compile(
-    r"^[^\n:：]{1,40}[:：][ \t]*\n?[ \t]*([^\n]{2,300}[?？])[ \t]*$", re.MULTILINE
-)
+_ANY_ASKS = re.compile(r"^[^\n:：]{1,40}[:：][ \t]*\n?[ \t]*([^\n]{2,300}[?？])[ \t]*$", re.MULTILINE)
 """A question behind any label."""
 _TURN = re.compile(
     rf"^[ \t]*(?!{CONTEXT_INFLECTED})[^\W\d_][\w ]{{0,20}}[:：][ \t]*(?P<asked>[^\n]{{1,300}})"
@@ -242,9 +239,7 @@ def _size(place: Passages) -> int:
     return sum(len(item.text or "") for item in place.documents)
 
 
-def _place_in_message(
-    role: str, text: str, question: str | None, count: int | None
-) -> Passages | None:
+def _place_in_message(role: str, text: str, question: str | None, count: int | None) -> Passages | None:
     fields = _fields_of(text)
     if role == "user" and not any(map(_is_asking, fields)):
         fields = {}
@@ -257,9 +252,7 @@ def question_in_prompt(messages: Sequence[Message]) -> str | None:
     """Return a prompt's question: after its last ``Question:``, beside its context, or all user messages."""
     asked = [text for role, text in messages if role == "user" and text.strip()]
     if not asked:
-        return next(
-            filter(None, (_labelled_question(text) for _, text in reversed(messages))), None
-        )
+        return next(filter(None, (_labelled_question(text) for _, text in reversed(messages))), None)
     text = asked[-1]
     fields = _fields_of(text)
     for form in (fields, *(value for value in fields.values() if isinstance(value, dict))):
@@ -291,11 +284,7 @@ def question_in_prompt(messages: Sequence[Message]) -> str | None:
     )
     beside = next((side for side in sides if side and not BLANK.search(side)), "")
     above, _, line = beside.rpartition("\n")
-    if (
-        len(messages) == 1
-        and line.endswith(_QUESTION_MARKS)
-        and not above.endswith(_QUESTION_MARKS)
-    ):
+    if len(messages) == 1 and line.endswith(_QUESTION_MARKS) and not above.endswith(_QUESTION_MARKS):
         beside = line  # instructions precede it
     if not any(mark in beside for mark in _QUESTION_MARKS):
         beside = next(reversed(_ANY_ASKS.findall(text)), beside)
@@ -326,11 +315,7 @@ def _labelled_question(text: str) -> str | None:
 def _last_question(body: str) -> str:
     """Return the last paragraph if it is a question; empty: it is a passage."""
     last = BLANK.split(body.strip())[-1].strip()
-    return (
-        last
-        if last.endswith(_QUESTION_MARKS) and "\n" not in last and len(last) <= _MOST_ALONE
-        else ""
-    )
+    return last if last.endswith(_QUESTION_MARKS) and "\n" not in last and len(last) <= _MOST_ALONE else ""
 
 
 def _fields_of(text: str) -> Mapping[str, object]:
@@ -373,14 +358,10 @@ def _span_of(text: str, *, is_asked: bool, is_apart: bool = False) -> tuple[int,
         is_asked: Whether a question is outside of it.
         is_apart: Whether that is in another message.
     """
-    is_task = _TASK.match(text) and not (
-        is_asked or _ASKED.search(text) or _labelled_question(text)
-    )
+    is_task = _TASK.match(text) and not (is_asked or _ASKED.search(text) or _labelled_question(text))
     closed = is_closed(text)
     elements = [one for one in ELEMENT.finditer(text) if one[3].strip()] if closed else []
-    wrapped = (
-        max(_WRAPPED.finditer(text), key=lambda one: len(one[2]), default=None) if closed else None
-    )
+    wrapped = max(_WRAPPED.finditer(text), key=lambda one: len(one[2]), default=None) if closed else None
     # Of several with the same name, each is a passage.
     alike = 0 if wrapped is None else [one[1] for one in elements].count(wrapped[1])
     if wrapped is not None and alike < 2:

@@ -126,9 +126,7 @@ class Page:
         if self._word_ends is None:
             pieces = (piece for text in self._texts for piece in (*words_of(text), _BETWEEN))
             self._word_ends = frozenset((0, *accumulate(map(len, pieces))))
-        return place in self._word_ends or bool(
-            IDEOGRAPHS.search(self.letters, max(place - 1, 0), place + 1)
-        )
+        return place in self._word_ends or bool(IDEOGRAPHS.search(self.letters, max(place - 1, 0), place + 1))
 
     def word_end_before(self, place: int, least: int) -> int:
         """Return the last end of a word up to `place`, but at least `least`."""

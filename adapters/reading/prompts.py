@@ -85,9 +85,7 @@ def _texts(content: object, depth: int) -> Iterator[str]:
             yield from _texts(value, depth + 1)
 
 
-def prompt_of(
-    messages: Iterable[tuple[str, Sequence[str]]], new: Collection[str] = frozenset()
-) -> Prompt:
+def prompt_of(messages: Iterable[tuple[str, Sequence[str]]], new: Collection[str] = frozenset()) -> Prompt:
     """Return the prompt of a conversation, given as role and texts of each message.
 
     A document of an earlier turn, or one that the model quoted, is no evidence about this request. So
@@ -149,11 +147,7 @@ def _written_out(candidates: Sequence[str], prompt: Prompt) -> tuple[int, ...]:
 
 
 def shown_in_prompts(
-    candidates: Sequence[str],
-    prompts: Sequence[Prompt],
-    question: str | None = None,
-    *,
-    parts: bool = True,
+    candidates: Sequence[str], prompts: Sequence[Prompt], question: str | None = None, *, parts: bool = True
 ) -> list[Shown] | None:
     """Return the parts of candidates in the prompts, in the prompts' order; None if they are too long.
 
@@ -168,10 +162,7 @@ def shown_in_prompts(
     Returns:
         Of equal texts, as many as the prompts show, the first ones first.
     """
-    if (
-        sum(len(text) for prompt in prompts for text in (*prompt.texts, *prompt.history))
-        > MAX_PROMPTS
-    ):
+    if sum(len(text) for prompt in prompts for text in (*prompt.texts, *prompt.history)) > MAX_PROMPTS:
         return None
     shown = align(candidates, [prompt.texts for prompt in prompts], question, parts=parts)
     if not shown and any(prompt.history for prompt in prompts):

@@ -82,9 +82,7 @@ class RetrievalTool:
 
     def __post_init__(self) -> None:
         if not self.name or type(self.name) is not str:
-            raise ConfigurationError(
-                f"retrieval tool {self.name!r}: pass the name of a tool, e.g. 'search_*'"
-            )
+            raise ConfigurationError(f"retrieval tool {self.name!r}: pass the name of a tool, e.g. 'search_*'")
         if self.separator is not None:
             try:
                 re.compile(self.separator)
@@ -119,13 +117,9 @@ def as_tools(
     return tuple(replace(rule, is_span=True) if is_span else rule for rule in rules)
 
 
-def tool_for(
-    name: str, tools: Iterable[RetrievalTool], *, is_span: bool = False
-) -> RetrievalTool | None:
+def tool_for(name: str, tools: Iterable[RetrievalTool], *, is_span: bool = False) -> RetrievalTool | None:
     """Return the first rule for a tool, or a span, of this name, or None."""
-    return next(
-        (tool for tool in tools if tool.is_span is is_span and fnmatchcase(name, tool.name)), None
-    )
+    return next((tool for tool in tools if tool.is_span is is_span and fnmatchcase(name, tool.name)), None)
 
 
 _ERROR = re.compile(r"\s*(?:[\w.]*(?:Error|Exception)\s*[:(]|Traceback \(most recent)")
@@ -232,9 +226,7 @@ def _rows(value: Any, tool: RetrievalTool) -> tuple[Document, ...] | None:
     found: list[Document] = []
     for row in value:
         fields = dict(flattened(row)) if isinstance(row, dict) else {}
-        texts = {
-            key: item for key, item in fields.items() if isinstance(item, str) and item.strip()
-        }
+        texts = {key: item for key, item in fields.items() if isinstance(item, str) and item.strip()}
         if tool.text is not None and isinstance(said := _field(row, tool.text), str):
             texts = {tool.text: said}
         if not texts or any(map(is_hidden, texts.values())):
@@ -243,18 +235,11 @@ def _rows(value: Any, tool: RetrievalTool) -> tuple[Document, ...] | None:
         if is_repr(texts[key]):
             return None
         ids = [tool.id] if tool.id else [name for name in _NAMES_OF_ROWS if name != key]
-        scores = (
-            [_field(row, tool.score)]
-            if tool.score
-            else [_field(fields, name) for name in _SCORES_OF_ROWS]
-        )
+        scores = [_field(row, tool.score)] if tool.score else [_field(fields, name) for name in _SCORES_OF_ROWS]
         found.append(
             Document(
                 texts[key],
-                next(
-                    (str(one) for name in ids if (one := fields.get(name) or _field(row, name))),
-                    None,
-                ),
+                next((str(one) for name in ids if (one := fields.get(name) or _field(row, name))), None),
                 next((float(one) for one in scores if type(one) in (int, float)), None),
                 {name: item for name, item in fields.items() if name != key},
             )
@@ -269,9 +254,7 @@ def _parts(value: Any) -> list[str] | None:
     texts = [
         item.get("text")
         for item in value
-        if isinstance(item, dict)
-        and item.get("type") in ("text", "output_text")
-        and "id" not in item
+        if isinstance(item, dict) and item.get("type") in ("text", "output_text") and "id" not in item
     ]
     return [str(text) for text in texts] if len(texts) == len(value) and all(texts) else None
 

@@ -133,9 +133,7 @@ def _failed_attempt(run: Run) -> Run | None:
     return failed[-1] if failed else None
 
 
-def candidates(
-    retrieved: Sequence[D], passages: Iterable[Passage[D]], used: Sequence[D]
-) -> tuple[D, ...]:
+def candidates(retrieved: Sequence[D], passages: Iterable[Passage[D]], used: Sequence[D]) -> tuple[D, ...]:
     """Return all documents of a request that a prompt may show, those by the runs first.
 
     Documents that functions made count, documents that were only their input do not: a graph's state may hold
@@ -203,9 +201,7 @@ class Route(Generic[D]):
         self.stages.append(stage)
         return len(self.stages) - 1
 
-    def follow(
-        self, steps: Iterable[Passage[D] | Paste], until: int | None, *, joins: bool = True
-    ) -> None:
+    def follow(self, steps: Iterable[Passage[D] | Paste], until: int | None, *, joins: bool = True) -> None:
         """Follow the documents through the steps between retrievers and model.
 
         Args:
@@ -245,11 +241,7 @@ class Route(Generic[D]):
             taken = [item for item in early if item.document.text in used]
         self._replace(
             taken,
-            [
-                _Item(one, passage.ended_order, run)
-                for one in passage.documents
-                if one.text not in foreign
-            ],
+            [_Item(one, passage.ended_order, run) for one in passage.documents if one.text not in foreign],
             run,
         )
 
@@ -276,12 +268,7 @@ class Route(Generic[D]):
             self._replace(taken, kept, paste.run, recorded=False)
 
     def _replace(
-        self,
-        taken: Sequence[_Item[D]],
-        given: Sequence[_Item[D]],
-        run: Run,
-        *,
-        recorded: bool = True,
+        self, taken: Sequence[_Item[D]], given: Sequence[_Item[D]], run: Run, *, recorded: bool = True
     ) -> None:
         """Insert a run's output at the position of the first document it received."""
         if not taken:

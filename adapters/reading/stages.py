@@ -98,9 +98,7 @@ class SharedContexts:
         return tuple([alike[item.id, item.text] for item in documents])
 
 
-def joined(
-    lists: Iterable[Iterable[D]], key: Callable[[D], Hashable] = attrgetter("text")
-) -> tuple[D, ...]:
+def joined(lists: Iterable[Iterable[D]], key: Callable[[D], Hashable] = attrgetter("text")) -> tuple[D, ...]:
     """Join lists of documents; a document in several lists counts as often as in one of them."""
     most: dict[Hashable, int] = {}
     kept: list[D] = []

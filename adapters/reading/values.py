@@ -58,9 +58,7 @@ _HIDDEN = re.compile(r"[\[<({*_]*redacted[\]>)}*_]*|\*{3,}", re.IGNORECASE)
 
 def is_hidden(value: object) -> bool:
     """Return whether a value is a placeholder for text that the user had removed."""
-    return (
-        isinstance(value, str) and len(value) < 24 and _HIDDEN.fullmatch(value.strip()) is not None
-    )
+    return isinstance(value, str) and len(value) < 24 and _HIDDEN.fullmatch(value.strip()) is not None
 
 
 _REPR = re.compile(
@@ -200,9 +198,7 @@ def _first_id(fields: Mapping[str, Any]) -> str | None:
 
 def _is_listed(fields: Mapping[str, Any]) -> bool:
     """Return whether an object with an id and no text has only a document's fields."""
-    return all(
-        key in (*_ID_KEYS, *_SCORE_KEYS, *_METADATA_KEYS, *_TEXT_KEYS, "type") for key in fields
-    )
+    return all(key in (*_ID_KEYS, *_SCORE_KEYS, *_METADATA_KEYS, *_TEXT_KEYS, "type") for key in fields)
 
 
 def _first_number(fields: Mapping[str, Any]) -> float | None:
@@ -265,9 +261,7 @@ def _message(value: Mapping[str, Any]) -> tuple[str, str] | None:
         return None
     if not any(key in inner for key in ("content", "parts", "text", "blocks", "tool_calls")):
         return None
-    content = next(
-        (inner[key] for key in ("content", "parts", "blocks", "text") if inner.get(key)), None
-    )
+    content = next((inner[key] for key in ("content", "parts", "blocks", "text") if inner.get(key)), None)
     text = _text_of(content) or refusal_of(inner)
     results = "" if text else "\n\n".join(_results_in(content))
     return ("tool", results) if results else (ROLES.get(named, named), text or "")
@@ -285,9 +279,7 @@ def _results_in(content: Any) -> Iterator[str]:
             inner: Mapping[str, Any] = next(
                 (part[name] for name in _RESULTS if isinstance(part.get(name), dict)), {}
             )
-            value = next(
-                (inner[name] for name in ("response", "result", "content") if name in inner), None
-            )
+            value = next((inner[name] for name in ("response", "result", "content") if name in inner), None)
         if isinstance(value, dict) and set(value) == {"type", "value"}:
             value = value["value"]
         text = value if isinstance(value, str) else "" if _are_records(value) else _text_of(value)
@@ -336,21 +328,13 @@ def _shown_document(part: Mapping[str, Any]) -> str | None:
         return None
     source = fields.get("source")
     inner = source if isinstance(source, dict) else fields
-    text = next(
-        (found for key in ("data", "text", "content") if (found := _text_of(inner.get(key)))), ""
-    )
+    text = next((found for key in ("data", "text", "content") if (found := _text_of(inner.get(key)))), "")
     name = next((fields[key] for key in ("title", "name") if fields.get(key)), source)
-    return (
-        f'<document source="{name if isinstance(name, str) else ""}">{text}</document>'
-        if text
-        else None
-    )
+    return f'<document source="{name if isinstance(name, str) else ""}">{text}</document>' if text else None
 
 
 _REASON = re.compile(r"(?:.*[._])?(?:finish|stop)_?reasons?", re.IGNORECASE)
-_REFUSING = re.compile(
-    r"refus|filter|safety|prohibited|blocklist|guardrail|spii|toxic", re.IGNORECASE
-)
+_REFUSING = re.compile(r"refus|filter|safety|prohibited|blocklist|guardrail|spii|toxic", re.IGNORECASE)
 _REPLIES = ("messages", "choices", "generations", "replies", "message", "output", "data")
 
 
@@ -370,9 +354,7 @@ def refuses(attributes: Mapping[str, Any], key: str) -> bool:
                 return True
         elif name.lower().endswith(("reason", "reasons")) and _REASON.fullmatch(name):
             reasons = opened(value)
-            if any(
-                map(is_refusal_reason, reasons if isinstance(reasons, (list, tuple)) else [reasons])
-            ):
+            if any(map(is_refusal_reason, reasons if isinstance(reasons, (list, tuple)) else [reasons])):
                 return True
     return any(
         isinstance(value := attributes.get(name), str)
@@ -400,9 +382,7 @@ def _holds_refusal(value: Any, depth: int) -> bool:
 
 def last_of(messages: Sequence[tuple[str, str]], role: str) -> str | None:
     """Return the text of the last non-empty message of a role."""
-    return next(
-        (text for named, text in reversed(messages) if named == role and text.strip()), None
-    )
+    return next((text for named, text in reversed(messages) if named == role and text.strip()), None)
 
 
 _QUESTION_KEYS = FIELD_NAMES["question"]
@@ -515,9 +495,7 @@ def _holds_documents(value: Any) -> bool:
         if "page_content" in item or "pageContent" in item:
             return True
         # A context is passed to a prompt together with its question.
-        if any(key in item for key in _CONTEXT_KEYS) and any(
-            key in item for key in _QUESTION_KEYS[:6]
-        ):
+        if any(key in item for key in _CONTEXT_KEYS) and any(key in item for key in _QUESTION_KEYS[:6]):
             return True
     return False
 

@@ -82,9 +82,7 @@ def _lines(one: ScoreAgreement, width: float) -> Iterator[str]:
     yield from _ceiling_lines(one)
     if both.n:
         yield f"{both.n} labels with this judge tell as much as {one.worth:.0f} alone"
-    yield (
-        f"for an interval of {width:g}: {one.needed} labels with this judge, {one.needed_alone} alone"
-    )
+    yield (f"for an interval of {width:g}: {one.needed} labels with this judge, {one.needed_alone} alone")
 
 
 def _more(one: ScoreAgreement) -> str:

@@ -154,9 +154,7 @@ def compare(options: AgreementOptions) -> Agreements:
         raise ConfigurationError(f"{str(options.labels)!r} has no labels{of}{reason}")
     results = None if options.results is None else read_results(options.results)
     return Agreements(
-        options,
-        [_of_score(name, found, results, options) for name, found in sorted(by_score.items())],
-        bad,
+        options, [_of_score(name, found, results, options) for name, found in sorted(by_score.items())], bad
     )
 
 
@@ -264,9 +262,7 @@ def _correct_scores(
     return found
 
 
-def _is_same_drawing(
-    score: str, chosen: Sequence[LabelledRequest], measured: Sequence[ScoredRequest]
-) -> bool:
+def _is_same_drawing(score: str, chosen: Sequence[LabelledRequest], measured: Sequence[ScoredRequest]) -> bool:
     """Return whether the labels were drawn from exactly these requests.
 
     Requests are drawn in an order: up to the last labelled one, nearly all judged requests must be labelled.
@@ -278,9 +274,7 @@ def _is_same_drawing(
         return False
     labelled = {one.request for one in found if one is not None}
     last = max(place_of(name) for name in labelled)
-    reached = sum(
-        place_of(one.request) <= last and one.scores[score].value is not None for one in measured
-    )
+    reached = sum(place_of(one.request) <= last and one.scores[score].value is not None for one in measured)
     return len(labelled) >= 0.9 * reached
 
 
@@ -296,12 +290,7 @@ def _judge_sums(score: str, results: ResultFile) -> JudgedMoments:
             continue
         sums.add_request(x)
         if verdict is not None and verdict.status != "skipped":
-            sums.judged(
-                x,
-                one.probability_of(score),
-                verdict.value,
-                undefined=verdict.status == "undefined",
-            )
+            sums.judged(x, one.probability_of(score), verdict.value, undefined=verdict.status == "undefined")
     return sums
 
 
@@ -330,8 +319,7 @@ def _human_agreement(labels: Sequence[Label], levels: int) -> Ceiling | None:
         if pairs:
             left, right = ([pair[side] for pair in pairs] for side in (0, 1))
             found = kappa(
-                table_of(_round_to_levels(left, levels), _round_to_levels(right, levels), levels),
-                "quadratic",
+                table_of(_round_to_levels(left, levels), _round_to_levels(right, levels), levels), "quadratic"
             )
             if found.value is not None:
                 kappas.append(found.value)

@@ -110,19 +110,10 @@ def rules_text(settings: RuleSettings | None = None, objectives: Sequence[Object
     parts = [
         "groups:\n",
         *(_fill("estimates", means, over=over, every=every) for over, every in chosen.estimates),
-        *(
-            _fill("estimates", by_version, over=over, every=every)
-            for over, every in chosen.versions
-        ),
+        *(_fill("estimates", by_version, over=over, every=every) for over, every in chosen.versions),
         _group("requests", chosen.interval),
-        *(
-            _fill("arrived", over=over, service=SERVICE)
-            for over in _distinct(chosen.window, chosen.silence)
-        ),
-        *(
-            _fill("scored", over=over, service=SERVICE)
-            for over in _distinct(chosen.recent, chosen.fall_over)
-        ),
+        *(_fill("arrived", over=over, service=SERVICE) for over in _distinct(chosen.window, chosen.silence)),
+        *(_fill("scored", over=over, service=SERVICE) for over in _distinct(chosen.recent, chosen.fall_over)),
         _group("shares", chosen.interval),
         *_shares(chosen),
         _group("objectives", chosen.interval),
@@ -199,19 +190,13 @@ def _share(name: str, by: str, bad: str, of: str, over: str) -> str:
     """Return the rules for a share of counted events."""
     every = _increase(by, of, over)
     # An event that never happened has no series.
-    return _bounds(
-        name, over, bad=f"{_increase(by, bad, over)} or 0 * {every}", all=every, count=every
-    )
+    return _bounds(name, over, bad=f"{_increase(by, bad, over)} or 0 * {every}", all=every, count=every)
 
 
 def _bounds(name: str, over: str, **expressions: str) -> str:
     numbers = {"z": SURE, "z2": SURE**2, "half_z2": SURE**2 / 2, "quarter_z2": SURE**2 / 4}
     return _fill(
-        "share",
-        {key: f"{value:.10g}" for key, value in numbers.items()},
-        share=name,
-        over=over,
-        **expressions,
+        "share", {key: f"{value:.10g}" for key, value in numbers.items()}, share=name, over=over, **expressions
     )
 
 
@@ -220,9 +205,7 @@ def _group(name: str, every: str) -> str:
 
 
 def _numbers(chosen: RuleSettings) -> dict[str, object]:
-    return {
-        key: value for key, value in asdict(chosen).items() if isinstance(value, (str, int, float))
-    }
+    return {key: value for key, value in asdict(chosen).items() if isinstance(value, (str, int, float))}
 
 
 def _distinct(*durations: str) -> list[str]:

@@ -26,9 +26,7 @@ STACK = (
     "tempo.yaml",
 )
 """Files of ``stack/`` that are written unchanged."""
-RULES_HEAD = (
-    "# Written by `ragmeter dashboards`. Names come from ragmeter itself; thresholds are yours.\n"
-)
+RULES_HEAD = "# Written by `ragmeter dashboards`. Names come from ragmeter itself; thresholds are yours.\n"
 
 
 def dashboard_files(objectives: Sequence[Objective] = ()) -> dict[str, str]:
@@ -43,16 +41,13 @@ def dashboard_files(objectives: Sequence[Objective] = ()) -> dict[str, str]:
     places["README.md"] = "stack/start.md"
     places["grafana/dashboards/ragmeter.json"] = "dashboard.json"
     texts = {
-        path: folder.joinpath(*place.split("/")).read_text(encoding="utf-8")
-        for path, place in places.items()
+        path: folder.joinpath(*place.split("/")).read_text(encoding="utf-8") for path, place in places.items()
     }
     texts["prometheus/ragmeter.rules.yml"] = RULES_HEAD + rules_text(objectives=objectives)
     return dict(sorted(texts.items()))
 
 
-def write_dashboards(
-    directory: Path, *, force: bool = False, objectives: Sequence[str] = ()
-) -> list[Path]:
+def write_dashboards(directory: Path, *, force: bool = False, objectives: Sequence[str] = ()) -> list[Path]:
     """Write all files below `directory` and return their paths.
 
     Args:

@@ -54,9 +54,7 @@ class HashedNgramEmbedding:
         for text in library:
             texts += 1
             found_in.update({self._slot(piece) for piece in features(text)})
-        self._weights = [
-            math.log((texts + 1) / (found_in[slot] + 0.5)) for slot in range(dimensions)
-        ]
+        self._weights = [math.log((texts + 1) / (found_in[slot] + 0.5)) for slot in range(dimensions)]
 
     def _slot(self, piece: str) -> int:
         return zlib.crc32(piece.encode("utf-8")) % self.dimensions

@@ -50,12 +50,7 @@ _KINDS: Mapping[str, str] = {
     "cross_language": "asked in another language than the article's",
     "not_in_corpus": "not answered by any article",
 }
-_MARKS: Mapping[str, str] = {
-    "direct": "",
-    "other_words": "≠ ",
-    "cross_language": "⇄ ",
-    "not_in_corpus": "∅ ",
-}
+_MARKS: Mapping[str, str] = {"direct": "", "other_words": "≠ ", "cross_language": "⇄ ", "not_in_corpus": "∅ "}
 
 
 def print_report(outcome: DemoOutcome, console: Console, *, everything: bool = False) -> None:
@@ -102,9 +97,7 @@ def _print_fault(outcome: DemoOutcome, console: Console) -> None:
         for one in worst.run.sample.contexts or ()
     ]
     rows.append(("answered", Text(worst.answer or "")))
-    reasons = "; ".join(
-        map(": ".join, zip(worst.verdict.codes, worst.verdict.reasons, strict=True))
-    )
+    reasons = "; ".join(map(": ".join, zip(worst.verdict.codes, worst.verdict.reasons, strict=True)))
     rows.append((word, Text(reasons, style=_VERDICT_STYLES[word])))
     rows += [
         ("at fault", Text(f"{sentence}  ({share:.0%} of its words in the chunks)", style="red"))
@@ -161,17 +154,12 @@ def _print_verdicts(outcome: DemoOutcome, console: Console) -> None:
 
 def _print_questions(outcome: DemoOutcome, console: Console) -> None:
     columns = [
-        (heading, name)
-        for heading, name in _COLUMNS
-        if any(name in one.scores for one in outcome.asked)
+        (heading, name) for heading, name in _COLUMNS if any(name in one.scores for one in outcome.asked)
     ]
     while columns and _room(console, columns) < MIN_QUESTION_WIDTH:
         columns.pop()  # a narrow terminal has room for the first few
     usual = {one.name: one for one in outcome.summaries}
-    rows = [
-        [score_cell(one.scores.get(name), usual.get(name)) for _, name in columns]
-        for one in outcome.asked
-    ]
+    rows = [[score_cell(one.scores.get(name), usual.get(name)) for _, name in columns] for one in outcome.asked]
     colours = console.color_system is not None
     caption = _caption(outcome, columns, legend(chain.from_iterable(rows), colours=colours))
     table = new_table("Scores per question", caption=caption)
@@ -206,9 +194,7 @@ def _caption(outcome: DemoOutcome, columns: Sequence[tuple[str, str]], cells_mea
     known = sum(one.question.referenced for one in outcome.asked)
     kinds = {one.question.kind for one in outcome.asked}
     marks = "; ".join(
-        f"{_MARKS[kind].strip()} {words}"
-        for kind, words in _KINDS.items()
-        if words and kind in kinds
+        f"{_MARKS[kind].strip()} {words}" for kind, words in _KINDS.items() if words and kind in kinds
     )
     return (
         f"{headings}.\n{known} of {len(outcome.asked)} questions have a reference, as few have in "
@@ -239,9 +225,7 @@ def _print_worst(outcome: DemoOutcome, console: Console) -> None:
     if worst is None or worst.run is None:
         return
     number = list(outcome.asked).index(worst) + 1
-    console.print(
-        Text.assemble(("Worst request: ", "bold"), f"#{number} {worst.question.question}")
-    )
+    console.print(Text.assemble(("Worst request: ", "bold"), f"#{number} {worst.question.question}"))
     if worst.verdict is not None:
         said = f"{worst.verdict.word}: " + "; ".join(worst.verdict.reasons)
         console.print(Padding(Text(said.removesuffix(": ")), (0, 0, 0, 2)))
@@ -251,12 +235,7 @@ def _print_worst(outcome: DemoOutcome, console: Console) -> None:
     console.print(Padding(Text(", ".join(facts), style="dim"), (0, 0, 0, 2)))
     if _KINDS[worst.question.kind]:
         console.print(Padding(f"It is {_KINDS[worst.question.kind]}.", (0, 0, 0, 2)))
-    homes = {
-        text: home
-        for home in load_chunks()
-        for text in worst.question.contexts
-        if text in home.text
-    }
+    homes = {text: home for home in load_chunks() for text in worst.question.contexts if text in home.text}
     rows: list[tuple[str, str, Text]] = []
     for text in missed_sentences(worst):
         home = homes.get(text)
@@ -297,8 +276,7 @@ def _print_telemetry(outcome: DemoOutcome, console: Console) -> None:
     points = collected.points_by_metric
     console.print(Text("Emitted through OpenTelemetry", style="bold"))
     for line in (
-        f"{len(collected.spans)} spans: "
-        + ", ".join(f"{count} {name}" for name, count in spans.items()),
+        f"{len(collected.spans)} spans: " + ", ".join(f"{count} {name}" for name, count in spans.items()),
         f"{len(collected.events)} events gen_ai.evaluation.result, one per score and verdict",
         f"{len(points)} metrics with {sum(points.values())} series: " + ", ".join(points),
     ):
@@ -340,9 +318,7 @@ def _trace_tree(spans: Sequence[ReadableSpan], worst: DemoQuestion) -> Tree | No
     run = worst.run.run if worst.run is not None else None
     if run is None or run.trace_id is None:
         return None
-    of_trace = [
-        span for span in spans if span.context is not None and span.context.trace_id == run.trace_id
-    ]
+    of_trace = [span for span in spans if span.context is not None and span.context.trace_id == run.trace_id]
     children: dict[int | None, list[ReadableSpan]] = {}
     for span in sorted(of_trace, key=lambda one: one.start_time or 0):
         children.setdefault(span.parent.span_id if span.parent else None, []).append(span)
@@ -380,11 +356,7 @@ def _span_label(span: ReadableSpan) -> Text:
 def _print_attach(outcome: DemoOutcome, console: Console) -> None:
     console.print(Text("The same on your own application", style="bold"))
     code = Syntax(
-        outcome.application.snippet,
-        "python",
-        theme="ansi_light",
-        background_color="default",
-        word_wrap=True,
+        outcome.application.snippet, "python", theme="ansi_light", background_color="default", word_wrap=True
     )
     console.print(Padding(code, (0, 0, 1, 2)))
 
@@ -440,8 +412,7 @@ def _asked_as_json(asked: DemoQuestion) -> dict[str, Any]:
         "reference": dict(asked.question.reference) if asked.question.referenced else None,
         "verdict": _verdict_as_json(asked),
         "scores": {
-            name: score.model_dump(mode="json", exclude_defaults=True)
-            for name, score in asked.scores.items()
+            name: score.model_dump(mode="json", exclude_defaults=True) for name, score in asked.scores.items()
         },
     }
 

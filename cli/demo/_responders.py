@@ -66,9 +66,7 @@ class ExtractiveResponder:
 
     name = "local extract"
 
-    def __init__(
-        self, embedding: HashedNgramEmbedding, made_up: Mapping[str, str] | None = None
-    ) -> None:
+    def __init__(self, embedding: HashedNgramEmbedding, made_up: Mapping[str, str] | None = None) -> None:
         self._embedding = embedding
         self._made_up = made_up or {}
 
@@ -78,9 +76,7 @@ class ExtractiveResponder:
         question = found.group(1) if found else prompt
         if question in self._made_up:
             return self._made_up[question]
-        sentences = [
-            sentence for text in _TEXT.findall(prompt) for sentence in split_sentences(text)
-        ]
+        sentences = [sentence for text in _TEXT.findall(prompt) for sentence in split_sentences(text)]
         ranked = sorted(
             (
                 (self._embedding.similarity(question, sentence), -position)
@@ -91,9 +87,7 @@ class ExtractiveResponder:
         if not ranked or ranked[0][0] < self.REFUSE_BELOW:
             return _refusal(question)
         best = ranked[0][0]
-        chosen = sorted(
-            -position for value, position in ranked[:2] if value >= best * self.SECOND_SHARE
-        )
+        chosen = sorted(-position for value, position in ranked[:2] if value >= best * self.SECOND_SHARE)
         joint = "" if _HAN.search(question) else " "
         return joint.join(sentences[position] for position in chosen)
 
@@ -129,9 +123,7 @@ class EndpointResponder:
         except ImportError:
             raise MissingDependencyError("openai", "judge", "asking your own endpoint") from None
         self.name = model
-        self._client: Any = OpenAI(
-            base_url=base_url, api_key=api_key, timeout=REQUEST_TIMEOUT_S, max_retries=1
-        )
+        self._client: Any = OpenAI(base_url=base_url, api_key=api_key, timeout=REQUEST_TIMEOUT_S, max_retries=1)
 
     def respond(self, prompt: str) -> str:
         """Return the first choice's text."""

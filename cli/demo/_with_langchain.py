@@ -97,18 +97,12 @@ def _format(documents: Sequence[Document]) -> str:
 
 @contextmanager
 def attached_chain(
-    chunks: Sequence[Chunk],
-    embedding: HashedNgramEmbedding,
-    responder: Responder,
-    meter: RagMeter,
-    top_k: int,
+    chunks: Sequence[Chunk], embedding: HashedNgramEmbedding, responder: Responder, meter: RagMeter, top_k: int
 ) -> Iterator[Callable[[str], str]]:
     """Index `chunks`, build the chain, and return a function that asks it with ragmeter attached."""
     documents = [
         Document(
-            id=chunk.id,
-            page_content=chunk.text,
-            metadata={"title": chunk.title, "language": chunk.language},
+            id=chunk.id, page_content=chunk.text, metadata={"title": chunk.title, "language": chunk.language}
         )
         for chunk in chunks
     ]
@@ -124,6 +118,4 @@ def attached_chain(
         | StrOutputParser()
     )
     handler = RagMeterCallbackHandler(meter)
-    yield lambda question: chain.invoke(
-        question, config={"callbacks": [handler], "run_name": "demo"}
-    )
+    yield lambda question: chain.invoke(question, config={"callbacks": [handler], "run_name": "demo"})

@@ -10,11 +10,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from llama_index.core import PromptTemplate, VectorStoreIndex
-from llama_index.core.base.llms.types import (
-    CompletionResponse,
-    CompletionResponseGen,
-    LLMMetadata,
-)
+from llama_index.core.base.llms.types import CompletionResponse, CompletionResponseGen, LLMMetadata
 from llama_index.core.embeddings import BaseEmbedding
 from llama_index.core.llms import CustomLLM
 from llama_index.core.query_engine import RetrieverQueryEngine
@@ -68,9 +64,7 @@ class ResponderLLM(CustomLLM):
         del formatted, kwargs
         return CompletionResponse(text=self.responder.respond(prompt))
 
-    def stream_complete(
-        self, prompt: str, formatted: bool = False, **kwargs: Any
-    ) -> CompletionResponseGen:
+    def stream_complete(self, prompt: str, formatted: bool = False, **kwargs: Any) -> CompletionResponseGen:
         """Answer one prompt in a single piece."""
         reply = self.complete(prompt, formatted, **kwargs)
         yield CompletionResponse(text=reply.text, delta=reply.text)
@@ -78,11 +72,7 @@ class ResponderLLM(CustomLLM):
 
 @contextmanager
 def attached_chain(
-    chunks: Sequence[Chunk],
-    embedding: HashedNgramEmbedding,
-    responder: Responder,
-    meter: RagMeter,
-    top_k: int,
+    chunks: Sequence[Chunk], embedding: HashedNgramEmbedding, responder: Responder, meter: RagMeter, top_k: int
 ) -> Iterator[Callable[[str], str]]:
     """Index `chunks`, build the engine, attach ragmeter, and return a function that asks the engine."""
     index = VectorStoreIndex(

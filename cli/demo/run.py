@@ -227,20 +227,14 @@ def run_demo(options: DemoOptions) -> DemoOutcome:
         )
         stack.callback(meter.shutdown, 10)
         began = time.perf_counter()
-        asked_of = stack.enter_context(
-            application(options.framework, meter, offline=options.offline)
-        )
+        asked_of = stack.enter_context(application(options.framework, meter, offline=options.offline))
         answers = _ask_all(questions, asked_of.ask, telemetry)
         _await_scores(meter)
         duration_s = time.perf_counter() - began
         stats = meter.stats()
     asked = _match(questions, answers, memory.results)
     collected = telemetry.collect()
-    deliveries = (
-        send(collected, options.otlp, protocol, options.signals)
-        if options.otlp and protocol
-        else []
-    )
+    deliveries = send(collected, options.otlp, protocol, options.signals) if options.otlp and protocol else []
     telemetry.shutdown()
     return DemoOutcome(
         framework=options.framework,

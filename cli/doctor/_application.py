@@ -55,19 +55,10 @@ _PROCESSORS = "ragmeter.adapters.opentelemetry._handler"
 _QUERY = re.compile(r"\?[^\s'\")]+")
 """The query of an address, which may contain a key."""
 _WHY: Mapping[str, tuple[str, str]] = {
-    "no_provider": (
-        "no exporter had anywhere to write to",
-        "set a tracer provider before the first request",
-    ),
-    "sampled_out": (
-        "sample_rate left them out",
-        "raise RagMeter(sample_rate=...) or RAGMETER_SAMPLE_RATE",
-    ),
+    "no_provider": ("no exporter had anywhere to write to", "set a tracer provider before the first request"),
+    "sampled_out": ("sample_rate left them out", "raise RagMeter(sample_rate=...) or RAGMETER_SAMPLE_RATE"),
     "export": ("no exporter took them", "read what was logged, below and above"),
-    "queue_full": (
-        "they came faster than they were scored",
-        "lower sample_rate, or give the process CPU",
-    ),
+    "queue_full": ("they came faster than they were scored", "lower sample_rate, or give the process CPU"),
     "shutdown": (
         "the meter was shut down before they were through",
         "shut it down last; raise shutdown_timeout_s",
@@ -77,9 +68,7 @@ _WHY: Mapping[str, tuple[str, str]] = {
 """Reasons for dropped requests, and their remedies."""
 
 
-def report(
-    *, is_asked_about: bool, is_fork: bool, said: Mapping[tuple[str, str], tuple[int, str]]
-) -> None:
+def report(*, is_asked_about: bool, is_fork: bool, said: Mapping[tuple[str, str], tuple[int, str]]) -> None:
     """Print the findings about this process to standard error.
 
     Args:
@@ -108,9 +97,7 @@ def report(
 
 
 def examine_application(
-    meters: list[RagMeter],
-    stats: list[MeterStats],
-    said: Mapping[tuple[str, str], tuple[int, str]],
+    meters: list[RagMeter], stats: list[MeterStats], said: Mapping[tuple[str, str], tuple[int, str]]
 ) -> Iterator[Finding]:
     """Yield findings about this process: its set-up, then its requests."""
     known = (*_FRAMEWORKS, *_OTHERS, "ragmeter.meter")
@@ -214,10 +201,7 @@ def _findings_of(account: Account) -> Iterator[Finding]:
 
 
 def _requests(
-    what: str,
-    meter: RagMeter,
-    stats: MeterStats,
-    said: Mapping[tuple[str, str], tuple[int, str]],
+    what: str, meter: RagMeter, stats: MeterStats, said: Mapping[tuple[str, str], tuple[int, str]]
 ) -> Iterator[Finding]:
     adapters = ", ".join(meter.port.adapters)
     unseen = stats.unseen_retrievals.get("no_retrieval", 0)
@@ -247,13 +231,9 @@ def _requests(
         fate = f"{stats.captured} captured (by {adapters or 'hand'}), {stats.exported} exported"
         lost = ", ".join(f"{count} dropped ({reason})" for reason, count in stats.dropped.items())
         if not stats.exported:
-            yield REQUESTS.failed(
-                what, f"{fate}, {lost or f'{stats.in_flight} in flight'}", _fix(stats)
-            )
+            yield REQUESTS.failed(what, f"{fate}, {lost or f'{stats.in_flight} in flight'}", _fix(stats))
         elif stats.dropped or stats.in_flight:
-            yield REQUESTS.warning(
-                what, f"{fate}, {lost or f'{stats.in_flight} in flight'}", _fix(stats)
-            )
+            yield REQUESTS.warning(what, f"{fate}, {lost or f'{stats.in_flight} in flight'}", _fix(stats))
         else:
             yield REQUESTS.ok(what, fate)
     if shapes := stats.unseen_retrievals.get("unreadable_result"):
@@ -267,9 +247,7 @@ def _requests(
         )
     for component, count in stats.internal_errors.items():
         yield REQUESTS.warning(
-            what,
-            f"{count} errors of ragmeter's own in {component}, contained",
-            "please report the log",
+            what, f"{count} errors of ragmeter's own in {component}, contained", "please report the log"
         )
     for exporter, count in stats.export_errors.items():
         yield REQUESTS.warning(what, f"{exporter} lost {count}", "read what it logged")

@@ -52,9 +52,7 @@ class Destination:
         return tuple(part for part in (parts.username, parts.password, parts.query) if part)
 
 
-def find_destinations(
-    url: str | None, environ: Mapping[str, str]
-) -> tuple[list[Destination], list[Finding]]:
+def find_destinations(url: str | None, environ: Mapping[str, str]) -> tuple[list[Destination], list[Finding]]:
     """Return the OTLP destinations, and findings about signals without one.
 
     Args:
@@ -90,9 +88,7 @@ def _wanted_protocol(signal: str, environ: Mapping[str, str]) -> str | None:
     return own or environ.get(_PROTOCOL) or None
 
 
-def _guessed_protocol(
-    destinations: list[Destination], environ: Mapping[str, str]
-) -> Iterator[Finding]:
+def _guessed_protocol(destinations: list[Destination], environ: Mapping[str, str]) -> Iterator[Finding]:
     """Warn if auto-instrumentation would use another protocol than this examination.
 
     Without the variable, an exporter made in code for HTTP works, as does the doctor's; but

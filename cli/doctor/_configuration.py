@@ -47,9 +47,7 @@ def check_configuration() -> Iterator[Finding]:
             "RAGMETER_ENABLED", "false: instrumentation without code does nothing", "unset it"
         )
     if settings.sample_rate == 0:
-        yield CONFIGURED.warning(
-            "RAGMETER_SAMPLE_RATE", "0: no request is scored", "raise it, e.g. to 0.1"
-        )
+        yield CONFIGURED.warning("RAGMETER_SAMPLE_RATE", "0: no request is scored", "raise it, e.g. to 0.1")
     yield from _metrics(settings)
     yield from _references(settings)
     yield from _files(settings)
@@ -79,9 +77,7 @@ def _metrics(settings: Settings) -> Iterator[Finding]:
     try:
         chosen = resolve_metrics(settings.metrics, judged=settings.judge_model is not None)
     except RagmeterError as error:
-        yield CONFIGURED.failed(
-            "RAGMETER_METRICS", str(error), "`ragmeter metrics` lists all names"
-        )
+        yield CONFIGURED.failed("RAGMETER_METRICS", str(error), "`ragmeter metrics` lists all names")
         return
     judged = [metric.name for metric in chosen if metric.judged]
     if judged and settings.judge_model is None:
@@ -105,27 +101,21 @@ def _metrics(settings: Settings) -> Iterator[Finding]:
 def _references(settings: Settings) -> Iterator[Finding]:
     if settings.references is None:
         yield CONFIGURED.skipped(
-            "reference file",
-            "none: metrics that need a reference have one only when the request brings it",
+            "reference file", "none: metrics that need a reference have one only when the request brings it"
         )
         return
     try:
         load_references(settings.references)
     except RagmeterError as error:
         yield CONFIGURED.failed(
-            "reference file",
-            str(error),
-            "correct RAGMETER_REFERENCES or the file; one JSON object per line",
+            "reference file", str(error), "correct RAGMETER_REFERENCES or the file; one JSON object per line"
         )
     else:
         yield CONFIGURED.ok("reference file", f"{settings.references} is readable")
 
 
 def _files(settings: Settings) -> Iterator[Finding]:
-    for variable, path in (
-        ("RAGMETER_JSONL", settings.jsonl),
-        ("RAGMETER_JUDGE_CACHE", settings.judge_cache),
-    ):
+    for variable, path in (("RAGMETER_JSONL", settings.jsonl), ("RAGMETER_JUDGE_CACHE", settings.judge_cache)):
         if path is None:
             continue
         file = Path(path)
@@ -134,9 +124,7 @@ def _files(settings: Settings) -> Iterator[Finding]:
             yield CONFIGURED.ok(variable, f"{path} can be written")
         else:
             problem = "is not writable" if target.exists() else "does not exist"
-            yield CONFIGURED.failed(
-                variable, f"{target} {problem}", "create it, or name another place"
-            )
+            yield CONFIGURED.failed(variable, f"{target} {problem}", "create it, or name another place")
 
 
 def _instrumentation() -> Iterator[Finding]:

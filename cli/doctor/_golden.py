@@ -29,9 +29,7 @@ def check_golden(settings: Settings | None, chunks: Path | None) -> Iterator[Fin
     """
     if settings is None or settings.references is None:
         if chunks is not None:
-            yield CONFIGURED.warning(
-                _WHAT, "there is no reference file to check", "set RAGMETER_REFERENCES"
-            )
+            yield CONFIGURED.warning(_WHAT, "there is no reference file to check", "set RAGMETER_REFERENCES")
         return
     references = Path(settings.references)
     try:

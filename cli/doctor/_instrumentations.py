@@ -51,9 +51,7 @@ def _unless(variable: str, wanted: frozenset[str], *, default: bool) -> Callable
 
 
 _FAMILIES = (
-    _Family(
-        "OpenInference", ("openinference-instrumentation-",), "openinference", _hiding_variables
-    ),
+    _Family("OpenInference", ("openinference-instrumentation-",), "openinference", _hiding_variables),
     _Family(
         "OpenLLMetry",
         (
@@ -86,9 +84,7 @@ _FAMILIES = (
 def check_instrumentations(environment: Mapping[str, str]) -> Iterator[Finding]:
     """Yield a finding per installed family of instrumentations, and one about limits."""
     names = {(found.metadata["Name"] or "").lower() for found in distributions()}
-    present = [
-        family for family in _FAMILIES if any(name.startswith(family.begins) for name in names)
-    ]
+    present = [family for family in _FAMILIES if any(name.startswith(family.begins) for name in names)]
     for family in present:
         what = f"spans of {family.name}"
         problem = family.obstacle(environment)
@@ -104,9 +100,7 @@ def _limits(environment: Mapping[str, str]) -> Iterator[Finding]:
     what = "limits of spans"
     for name in ("OTEL_SPAN_ATTRIBUTE_VALUE_LENGTH_LIMIT", "OTEL_ATTRIBUTE_VALUE_LENGTH_LIMIT"):
         if environment.get(name, "").strip():
-            yield CONFIGURED.warning(
-                what, f"{name} cuts texts off, and JSON with them", f"take {name} out"
-            )
+            yield CONFIGURED.warning(what, f"{name} cuts texts off, and JSON with them", f"take {name} out")
             return
     limit = environment.get(
         "OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT", environment.get("OTEL_ATTRIBUTE_COUNT_LIMIT", "")
@@ -114,9 +108,7 @@ def _limits(environment: Mapping[str, str]) -> Iterator[Finding]:
     count = int(limit) if limit.isdecimal() else _DEFAULT
     more = f"OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT={_ENOUGH}"
     if count < _DEFAULT:
-        yield CONFIGURED.warning(
-            what, f"a span takes {count} attributes: documents are lost", f"set {more}"
-        )
+        yield CONFIGURED.warning(what, f"a span takes {count} attributes: documents are lost", f"set {more}")
     elif count < _ENOUGH:
         yield CONFIGURED.ok(
             what, f"a span takes {count} attributes; to retrieve more than 25 documents: {more}"

@@ -41,9 +41,7 @@ def check_judge(settings: Settings, judge: Any) -> Iterator[Finding]:
         return
     score = _tiny_ask(judge, 0)
     if score.value is not None:
-        detail = (
-            f"{settings.judge_model} at {judge.host} answered, with {score.input_tokens} tokens in"
-        )
+        detail = f"{settings.judge_model} at {judge.host} answered, with {score.input_tokens} tokens in"
         yield REACHABLE.ok("judge", detail)
         yield _what_it_takes(judge)
         return

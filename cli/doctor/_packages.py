@@ -70,9 +70,7 @@ def _frameworks() -> Iterator[Finding]:
             import_module(adapter)
         except ImportError as error:
             yield INSTALLED.failed(
-                name,
-                f"{distribution} {release} does not fit: {error}",
-                f"{install_command(extra)} --upgrade",
+                name, f"{distribution} {release} does not fit: {error}", f"{install_command(extra)} --upgrade"
             )
         else:
             yield INSTALLED.ok(name, f"{distribution} {release}")

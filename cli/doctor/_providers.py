@@ -20,17 +20,7 @@ from ._backends import Destination
 from ._findings import APPLICATION, Finding
 
 _MAX_VISITED = 2_000
-_PARTS = (
-    "process",
-    "export",
-    "provider",
-    "reader",
-    "wrapped",
-    "config",
-    "batch",
-    "delegate",
-    "inner",
-)
+_PARTS = ("process", "export", "provider", "reader", "wrapped", "config", "batch", "delegate", "inner")
 """Parts of the names of attributes that lead to processors and exporters."""
 _SIGNALS = ("traces", "metrics", "logs")
 
@@ -43,11 +33,7 @@ class Pipelines:
     """
 
     def __init__(self, given: Mapping[str, Any]) -> None:
-        found = (
-            trace.get_tracer_provider(),
-            metrics.get_meter_provider(),
-            _logs.get_logger_provider(),
-        )
+        found = (trace.get_tracer_provider(), metrics.get_meter_provider(), _logs.get_logger_provider())
         self.providers: dict[str, Any] = {**dict(zip(_SIGNALS, found, strict=True)), **given}
         self.destinations: list[Destination] = []
         # A vendor's providers refer to each other, so each part must show which signal it is for.
@@ -58,9 +44,7 @@ class Pipelines:
 
     def exporters(self, signal: str) -> list[Any]:
         """Return the exporters of a signal."""
-        return [
-            part for part in self.parts[signal] if _can(part, "export") and not _can(part, "on_end")
-        ]
+        return [part for part in self.parts[signal] if _can(part, "export") and not _can(part, "on_end")]
 
     def processors(self, signal: str) -> list[Any]:
         """Return a signal's processors, without those that only delegate to others."""
@@ -75,9 +59,7 @@ def _can(part: Any, method: str) -> bool:
 def _signal_of(part: Any) -> str | None:
     """Return the signal that a processor or exporter is for, by the interface that it implements."""
     names = " ".join(
-        base.__name__
-        for base in type(part).__mro__
-        if base.__module__.startswith("opentelemetry.sdk")
+        base.__name__ for base in type(part).__mro__ if base.__module__.startswith("opentelemetry.sdk")
     )
     for word, signal in (("Metric", "metrics"), ("Log", "logs"), ("Span", "traces")):
         if word in names:
@@ -121,9 +103,7 @@ def _attributes_of(item: Any) -> dict[str, Any]:
 def check_providers(pipelines: Pipelines) -> Iterator[Finding]:
     """Yield findings about each signal's provider and its destinations."""
     if os.environ.get("OTEL_SDK_DISABLED", "").strip().lower() == "true":
-        yield APPLICATION.failed(
-            "OTEL_SDK_DISABLED", "true: the SDK's providers drop everything", "unset it"
-        )
+        yield APPLICATION.failed("OTEL_SDK_DISABLED", "true: the SDK's providers drop everything", "unset it")
     destinations: list[Destination] = []
     for signal in _SIGNALS:
         provider = pipelines.providers[signal]
@@ -146,9 +126,7 @@ def check_providers(pipelines: Pipelines) -> Iterator[Finding]:
             if place is not None
         ]
         shown = ", ".join(
-            _class_name(exporter)
-            if place is None
-            else f"{_class_name(exporter)} to {address_shown(place)}"
+            _class_name(exporter) if place is None else f"{_class_name(exporter)} to {address_shown(place)}"
             for exporter, place in zip(exporters, places, strict=True)
         )
         steps = ", ".join(_class_name(one) for one in pipelines.processors(signal))
@@ -170,9 +148,7 @@ def check_providers(pipelines: Pipelines) -> Iterator[Finding]:
 
 def is_of_the_api(provider: Any) -> bool:
     module = type(provider).__module__
-    return module.startswith(
-        ("opentelemetry.trace", "opentelemetry.metrics", "opentelemetry._logs")
-    )
+    return module.startswith(("opentelemetry.trace", "opentelemetry.metrics", "opentelemetry._logs"))
 
 
 def _class_name(part: Any) -> str:
@@ -189,9 +165,7 @@ def _whose(provider: Any) -> str:
     for one in sorted(names, key=len, reverse=True):
         if name is None and prefix.startswith(one.lower().replace("_", "-")):
             name = one
-    return f"{cls.__module__}.{cls.__name__}" + (
-        "" if name is None else f" of {name} {version(name)}"
-    )
+    return f"{cls.__module__}.{cls.__name__}" + ("" if name is None else f" of {name} {version(name)}")
 
 
 def _place_of(exporter: Any) -> str | None:
@@ -230,9 +204,7 @@ def _resource(provider: Any) -> Iterator[Finding]:
     resource = _inner(provider, "resource") or _inner(provider, "_resource")
     name = str(getattr(resource, "attributes", {}).get("service.name", ""))
     if name.startswith("unknown_service"):
-        yield APPLICATION.warning(
-            "service.name", name, "set OTEL_SERVICE_NAME: dashboards are by service"
-        )
+        yield APPLICATION.warning("service.name", name, "set OTEL_SERVICE_NAME: dashboards are by service")
     elif name:
         yield APPLICATION.ok("service.name", name)
 

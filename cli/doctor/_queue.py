@@ -35,9 +35,7 @@ def check_queue(environ: Mapping[str, str]) -> Iterator[Finding]:
     if status.waiting and status.workers == 0:
         yield REACHABLE.warning(where, "no worker scores what waits", "start `ragmeter worker`")
     if not status.waiting and status.workers == 0 and environ.get(_SCORING) == "queue":
-        yield REACHABLE.warning(
-            where, "no worker is connected to score what comes", "start `ragmeter worker`"
-        )
+        yield REACHABLE.warning(where, "no worker is connected to score what comes", "start `ragmeter worker`")
     if status.dead:
         yield REACHABLE.warning(
             where,

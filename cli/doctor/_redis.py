@@ -21,10 +21,7 @@ _LATELY_S = 6 * 3600
 
 def check_shared(settings: Settings) -> Iterator[Finding]:
     """Yield findings about the judge's shared budget and the worker's marks; none if neither is set."""
-    for variable, url in (
-        (_BUDGET, settings.judge_shared_url),
-        (_MARKS, settings.worker_dedupe_url),
-    ):
+    for variable, url in ((_BUDGET, settings.judge_shared_url), (_MARKS, settings.worker_dedupe_url)):
         if url is None:
             continue
         try:

@@ -60,13 +60,10 @@ def print_findings(
     return seen
 
 
-def write_findings(
-    findings: Iterable[Finding], stream: TextIO, summary: Mapping[State, str]
-) -> None:
+def write_findings(findings: Iterable[Finding], stream: TextIO, summary: Mapping[State, str]) -> None:
     """Write the findings and the summary as plain text."""
     stream.writelines(
-        "".join(visible_text(text) for text, _ in line) + "\n"
-        for line in _lines(findings, summary, [])
+        "".join(visible_text(text) for text, _ in line) + "\n" for line in _lines(findings, summary, [])
     )
 
 

@@ -35,9 +35,7 @@ FLUSH_S = 90.0
 """Seconds to wait for all scores; a judge may take its time."""
 
 
-def try_requests(
-    settings: Settings, judge: Judge | None
-) -> Generator[Finding, None, CollectedTelemetry]:
+def try_requests(settings: Settings, judge: Judge | None) -> Generator[Finding, None, CollectedTelemetry]:
     """Score one request per installed framework, or one recorded manually; return the emitted telemetry.
 
     Args:
@@ -112,18 +110,14 @@ def _verdict(
     broken = [s for s in scores.values() if s.status in ("judge_error", "metric_error", "timeout")]
     for score in broken:
         fix = "see the judge above" if score.status != "metric_error" else report
-        yield TEST_REQUEST.failed(
-            framework, f"{score.name}: {score.status}: {score.explanation}", fix
-        )
+        yield TEST_REQUEST.failed(framework, f"{score.name}: {score.status}: {score.explanation}", fix)
     measured = [score for score in scores.values() if score.value is not None]
     some = ", ".join(f"{score.name} {score.value:.2f}" for score in measured[:3])
     if measured and not broken:
         yield TEST_REQUEST.ok(framework, f"{len(measured)} scores: {some}, ...")
 
 
-def try_delivery(
-    collected: CollectedTelemetry, destinations: Sequence[Destination]
-) -> Iterator[Finding]:
+def try_delivery(collected: CollectedTelemetry, destinations: Sequence[Destination]) -> Iterator[Finding]:
     """Send the emitted telemetry to every destination and yield findings about their answers.
 
     A backend that takes traces and refuses another signal is usual; that is a warning.
@@ -132,9 +126,7 @@ def try_delivery(
     for one in destinations:
         what = f"{one.signal} to {address_shown(one.endpoint)}"
         try:
-            deliveries = send(
-                collected, one.endpoint, one.protocol, [one.signal], full_address=True
-            )
+            deliveries = send(collected, one.endpoint, one.protocol, [one.signal], full_address=True)
         except MissingDependencyError as error:
             yield TEST_REQUEST.failed(what, str(error), install_command("otlp"))
             continue
@@ -152,11 +144,7 @@ def try_delivery(
                     what,
                     f"refused: {said}",
                     "check protocol (gRPC is usually on 4317, HTTP on 4318), "
-                    + (
-                        "whether it speaks TLS (if not: http://), "
-                        if one.endpoint.startswith("https:")
-                        else ""
-                    )
+                    + ("whether it speaks TLS (if not: http://), " if one.endpoint.startswith("https:") else "")
                     + "path, and key in OTEL_EXPORTER_OTLP_HEADERS",
                 )
         if not deliveries:

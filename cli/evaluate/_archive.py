@@ -221,9 +221,7 @@ class Archive:
         for file, row, missing in self._rows_to_score(listed, advance, note):
             key = bytes.fromhex(row.key)
             self._under_way.discard(key)
-            self._fresh.add(
-                key, frozenset(by[name] for name in missing)
-            )  # an equal row is not paid for again
+            self._fresh.add(key, frozenset(by[name] for name in missing))  # an equal row is not paid for again
             number = numbers.setdefault(missing, len(numbers))
             plan.lines[file].append(row.line)
             plan.missing[file].append(number)
@@ -236,9 +234,7 @@ class Archive:
         about |= {"limit": self._options.limit}
         return ListWriter(self._folder, self._shard, about, self._options.segments)
 
-    def _rows_to_score(
-        self, listed: ListWriter, advance: Advance, note: Any
-    ) -> Iterator[_RowToScore]:
+    def _rows_to_score(self, listed: ListWriter, advance: Advance, note: Any) -> Iterator[_RowToScore]:
         """Yield the rows to measure, each with the names of its missing scores."""
         limit, segments = self._options.limit, self._options.segments
         earlier = _EarlierList(self._folder.lists().get(self._shard), segments)

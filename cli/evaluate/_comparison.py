@@ -34,9 +34,7 @@ class OtherRetriever:
 
     def __init__(self, path: Path, columns: Columns, judge: Judge | None) -> None:
         self._rows = scratch_database(self)
-        self._rows.execute(
-            "CREATE TABLE other (question TEXT, place INTEGER PRIMARY KEY, contexts BLOB)"
-        )
+        self._rows.execute("CREATE TABLE other (question TEXT, place INTEGER PRIMARY KEY, contexts BLOB)")
         self._comparison = RetrieverComparison(path.name, judge)
         for place, row in enumerate(read_samples(path, columns)):
             if not isinstance(row, Row):
@@ -44,11 +42,7 @@ class OtherRetriever:
             elif row.sample.question and row.sample.contexts is not None:
                 self._rows.execute(
                     "INSERT INTO other VALUES (?, ?, ?)",
-                    (
-                        key_of_question(row.sample.question),
-                        place,
-                        _CONTEXTS.dump_json(row.sample.contexts),
-                    ),
+                    (key_of_question(row.sample.question), place, _CONTEXTS.dump_json(row.sample.contexts)),
                 )
         self._rows.execute("CREATE INDEX by_question ON other (question, place)")
         if not self._count_rows():

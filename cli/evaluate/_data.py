@@ -101,11 +101,7 @@ def _is_one_object(path: Path) -> bool:
             found = json.loads(first)
         except (ValueError, RecursionError):
             return False
-        return (
-            isinstance(found, dict)
-            and isinstance(found.get("data"), list)
-            and not file.read(64).strip()
-        )
+        return isinstance(found, dict) and isinstance(found.get("data"), list) and not file.read(64).strip()
 
 
 def _ending_of(begun: bytes) -> str:
@@ -113,9 +109,7 @@ def _ending_of(begun: bytes) -> str:
     if begun.startswith(_PARQUET):
         return ".parquet"
     if begun.startswith(_GZIP):
-        raise ConfigurationError(
-            "standard input is compressed; unpack it: gzip -dc FILE | ragmeter …"
-        )
+        raise ConfigurationError("standard input is compressed; unpack it: gzip -dc FILE | ragmeter …")
     first = begun.removeprefix(b"\xef\xbb\xbf").lstrip()[:1]
     if first == b"[":
         return ".json"

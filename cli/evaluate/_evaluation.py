@@ -92,8 +92,7 @@ class EvaluateOptions:
             return self.out
         if self.out.suffix in (".parquet", ".csv"):
             raise ConfigurationError(
-                f"--out {str(self.out)!r}: name a folder, which is filled with Parquet files, or a .jsonl "
-                "file"
+                f"--out {str(self.out)!r}: name a folder, which is filled with Parquet files, or a .jsonl file"
             )
         return None
 

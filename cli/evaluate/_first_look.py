@@ -55,9 +55,7 @@ def _notes(rows: Sequence[Mapping[str, Any]], columns: Columns) -> Iterator[str]
     if near:
         said = ", ".join(f"{column!r} is read as {field}" for column, field in near.items())
         yield f"{said}; --columns OURS=COLUMN says otherwise"
-    known = {
-        name for names in (COLUMN_NAMES, NEAR_NAMES) for all_of in names.values() for name in all_of
-    }
+    known = {name for names in (COLUMN_NAMES, NEAR_NAMES) for all_of in names.values() for name in all_of}
     lacking = [
         field
         for field in _WANTED
@@ -66,9 +64,7 @@ def _notes(rows: Sequence[Mapping[str, Any]], columns: Columns) -> Iterator[str]
     unread = [
         column
         for name, column in read.items()
-        if name not in known
-        and name != "reference"
-        and any(_is_text(fields, column) for fields in rows)
+        if name not in known and name != "reference" and any(_is_text(fields, column) for fields in rows)
     ]
     if lacking and unread:
         shown = ", ".join(map(repr, unread[:10]))

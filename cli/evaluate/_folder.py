@@ -107,9 +107,7 @@ def _merge(options: EvaluateOptions, path: Path, began: float) -> EvaluationRepo
         [of] = counts
         lacking = [str(Shard(number, of)) for number in range(of) if Shard(number, of) not in lists]
         if lacking:
-            raise ConfigurationError(
-                f"--merge: no run of shard {', '.join(lacking)} has come to its end"
-            )
+            raise ConfigurationError(f"--merge: no run of shard {', '.join(lacking)} has come to its end")
         return _report(options, folder, RowList(lists, options.segments), began)
 
 
@@ -173,9 +171,7 @@ def _judge_stats(options: EvaluateOptions) -> JudgeStats:
     return JudgeStats() if options.judge is None else options.judge.stats
 
 
-def _report(
-    options: EvaluateOptions, folder: Folder, listed: RowList, began: float
-) -> EvaluationReport:
+def _report(options: EvaluateOptions, folder: Folder, listed: RowList, began: float) -> EvaluationReport:
     files = options.files or listed.files
     if not listed.rows and not listed.bad:
         names = ", ".join(listed.files)

@@ -169,8 +169,4 @@ def _scores(lines: Iterable[_Line]) -> dict[str, Score]:
 
 @lru_cache(maxsize=256)
 def _verdict(word: Any, codes: str | None) -> Verdict | None:
-    return (
-        None
-        if word is None
-        else Verdict(word=word, codes=tuple((codes or "").split(",")) if codes else ())
-    )
+    return None if word is None else Verdict(word=word, codes=tuple((codes or "").split(",")) if codes else ())

@@ -34,9 +34,7 @@ def row_in_full(found: WorstRow, link: str) -> str:
         found: The row.
         link: The id of the section; a link to it expands it.
     """
-    texts = "".join(
-        f"<dt>{name}</dt><dd>{value}</dd>" for name, value in _texts(found.row.sample) if value
-    )
+    texts = "".join(f"<dt>{name}</dt><dd>{value}</dd>" for name, value in _texts(found.row.sample) if value)
     reasons = () if found.verdict is None else found.verdict.reasons
     said = "".join(f"<li>{_text(reason)}</li>" for reason in reasons)
     return (
@@ -103,11 +101,7 @@ def _evidence_of(score: Score) -> str:
 
 def _item(item: ScoreItem) -> str:
     mark, word = _MARKS[item.verdict]
-    sign = (
-        ""
-        if item.verdict is None and item.value is not None
-        else f'<span title="{word}">{mark}</span> '
-    )
+    sign = "" if item.verdict is None and item.value is not None else f'<span title="{word}">{mark}</span> '
     because = " · ".join(html.text(part, 300) for part in (item.reason, item.evidence) if part)
     number = "" if item.value is None else f" ({item.value:.2f})"
     return (

@@ -41,9 +41,7 @@ _SCORES_SAID = (
 )
 _TOO_LONG = '<p class="soft">Their texts are too long for this page.</p>'
 _OUTCOMES = {"pass": "good", "fail": "bad", "inconclusive": "suspect", "blocked": "suspect"}
-_DARK = (
-    f"@media screen and (prefers-color-scheme:dark){{.rm.page{{color-scheme:dark;{html.DARK}}}}}"
-)
+_DARK = f"@media screen and (prefers-color-scheme:dark){{.rm.page{{color-scheme:dark;{html.DARK}}}}}"
 
 
 def write_page(evaluation: EvaluationReport, path: Path) -> None:
@@ -123,8 +121,7 @@ def render_page(evaluation: EvaluationReport) -> str:
     ]
     worst = (
         f'<h2 id="worst">Rows to look at first</h2><p class="soft">{RULE}</p>'
-        f"{html.rows_table(rows, usual)}"
-        + _fold("rows", "These rows in full", "".join(full) or _TOO_LONG)
+        f"{html.rows_table(rows, usual)}" + _fold("rows", "These rows in full", "".join(full) or _TOO_LONG)
         if rows
         else ""
     )
@@ -271,9 +268,7 @@ def _segments(evaluation: EvaluationReport) -> str:
 def _gaps(evaluation: EvaluationReport) -> str:
     if (gaps := evaluation.gaps) is None:
         return ""
-    rows = [
-        (html.text(gap.name or gap.id), *map(html.text, gaps.cells(gap))) for gap in gaps.found.gaps
-    ]
+    rows = [(html.text(gap.name or gap.id), *map(html.text, gaps.cells(gap))) for gap in gaps.found.gaps]
     table = html.table(GAP_HEADS, rows) if rows else ""
     return f'<h2 id="gaps">Knowledge gaps</h2>{table}<p class="soft">{html.text(gaps.note)}</p>'
 

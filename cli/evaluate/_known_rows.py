@@ -10,9 +10,7 @@ class KnownRows:
 
     def __init__(self) -> None:
         self._database = scratch_database(self)
-        self._database.execute(
-            "CREATE TABLE known (row BLOB PRIMARY KEY, measured INTEGER) WITHOUT ROWID"
-        )
+        self._database.execute("CREATE TABLE known (row BLOB PRIMARY KEY, measured INTEGER) WITHOUT ROWID")
         self._numbers: dict[frozenset[str], int] = {}
         self._measured: list[frozenset[str]] = []
 

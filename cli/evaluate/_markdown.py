@@ -47,21 +47,14 @@ def as_markdown(evaluation: EvaluationReport) -> str:
     decision = evaluation.decision
     title = "" if decision is None else f": {decision.outcome}"
     lines = [f"## ragmeter evaluate{title}", "", _escape(facts(evaluation)), ""]
-    lines += [
-        f"- {_escape(str(line.plain).strip())}"
-        for line in verdict_lines(evaluation.verdicts)
-        if line
-    ]
+    lines += [f"- {_escape(str(line.plain).strip())}" for line in verdict_lines(evaluation.verdicts) if line]
     lines += [f"- **{_escape(line)}**" for line in problems(evaluation)]
     lines += [f"- {_escape(line)}" for line in comparison_notes(evaluation)]
     lines.append("")
     if decision is not None:
         lines += _table(
             ["outcome", "check", "why"],
-            [
-                [f"**{one.outcome}**", _escape(one.what), _escape(one.reason)]
-                for one in decision.checks
-            ],
+            [[f"**{one.outcome}**", _escape(one.what), _escape(one.reason)] for one in decision.checks],
         )
     lines += _table(
         ["score", "values", "mean", "95 % interval", "p10", "p50", "p90", "without a value"],
@@ -72,9 +65,7 @@ def as_markdown(evaluation: EvaluationReport) -> str:
                 _number(one.mean),
                 _interval(one),
                 *map(_number, (one.p10, one.p50, one.p90)),
-                _escape(
-                    ", ".join(f"{count} {status}" for status, count in one.without_value.items())
-                ),
+                _escape(", ".join(f"{count} {status}" for status, count in one.without_value.items())),
             ]
             for one in evaluation.summaries
         ],
@@ -84,13 +75,7 @@ def as_markdown(evaluation: EvaluationReport) -> str:
         lines += _table(
             ["score", "segment", "values", "mean", "95 % interval"],
             [
-                [
-                    _escape(name),
-                    _escape(segment),
-                    str(one.count),
-                    _number(one.mean),
-                    _interval(one),
-                ]
+                [_escape(name), _escape(segment), str(one.count), _number(one.mean), _interval(one)]
                 for name, segment, one in segment_rows(evaluation)
             ],
             right=range(2, 5),
@@ -121,8 +106,7 @@ def _worst(found: WorstRow) -> list[str]:
     verdict = found.verdict
     scores = sorted(found.scores.values(), key=lambda one: badness_of([one], None), reverse=True)
     return [
-        _escape(_place(found.row.file, found.row.line))
-        + (f" × {found.times}" if found.times > 1 else ""),
+        _escape(_place(found.row.file, found.row.line)) + (f" × {found.times}" if found.times > 1 else ""),
         _DASH if verdict is None else verdict.word,
         _DASH if verdict is None else _escape(", ".join(verdict.codes)) or _DASH,
         _escape(
@@ -152,8 +136,6 @@ def _escape(text: str) -> str:
     return _SPECIAL.sub(r"\\\1", " ".join(text.split()))
 
 
-def _table(
-    heads: Sequence[str], rows: Iterable[Sequence[str]], right: Iterable[int] = ()
-) -> list[str]:
+def _table(heads: Sequence[str], rows: Iterable[Sequence[str]], right: Iterable[int] = ()) -> list[str]:
     marks = ["--:" if place in set(right) else "---" for place in range(len(heads))]
     return [*(f"| {' | '.join(cells)} |" for cells in (heads, marks, *rows)), ""]

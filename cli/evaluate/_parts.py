@@ -99,9 +99,7 @@ class Folder:
                     raise ConfigurationError(f"--out {str(path)!r}: there is no such folder")
                 return
             path.mkdir(mode=0o700, exist_ok=True)
-            stranger = next(
-                (at.name for at in path.iterdir() if not _OURS.fullmatch(at.name)), None
-            )
+            stranger = next((at.name for at in path.iterdir() if not _OURS.fullmatch(at.name)), None)
             if stranger is not None:
                 raise ConfigurationError(
                     f"--out {str(path)!r} holds {stranger!r}, which ragmeter evaluate did not write; "
@@ -262,9 +260,7 @@ class ListWriter:
         if not self._rows:
             return
         columns, schema = zip(*self._rows, strict=True), self._writer.schema
-        arrays = [
-            pa.array(list(one), field.type) for one, field in zip(columns, schema, strict=True)
-        ]
+        arrays = [pa.array(list(one), field.type) for one, field in zip(columns, schema, strict=True)]
         with self._folder.writing(self._half):
             self._writer.write_batch(pa.RecordBatch.from_arrays(arrays, schema=schema))
         self._rows = []

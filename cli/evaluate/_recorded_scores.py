@@ -29,10 +29,7 @@ _TEXTS = ("question", "contexts", "answer")
 
 def is_recorded(files: tuple[Path, ...]) -> bool:
     """Return whether the first row of each file is a result without texts."""
-    firsts = [
-        next((row for row in read_rows(path, ()) if isinstance(row, GoodRow)), None)
-        for path in files
-    ]
+    firsts = [next((row for row in read_rows(path, ()) if isinstance(row, GoodRow)), None) for path in files]
     return bool(firsts) and all(first is not None and _is_result(first.fields) for first in firsts)
 
 
@@ -90,9 +87,7 @@ class _Read:
             scores |= {name: _score(name, one) for name, one in said["scores"].items()}
             if said["verdict"] is not None:
                 verdict = Verdict.model_validate(said["verdict"])
-        row = Row(
-            line, RagSample(question=None), lines[0]["run_id"], facts=lines[0].get("facts", {})
-        )
+        row = Row(line, RagSample(question=None), lines[0]["run_id"], facts=lines[0].get("facts", {}))
         self.sums.add(row, scores, verdict)
 
     def _keep(self, path: Path, row: GoodRow | BadRow) -> None:

@@ -84,9 +84,7 @@ def segment_rows(evaluation: EvaluationReport) -> list[tuple[str, str, ScoreSumm
     Shows the scores with a condition to decide by; without any, those with a better direction.
     """
     decision = evaluation.decision
-    decided = (
-        {one for check in decision.checks for one in check.what.split()} if decision else set()
-    )
+    decided = {one for check in decision.checks for one in check.what.split()} if decision else set()
     names = [one.name for one in evaluation.summaries if one.name in decided] or [
         one.name for one in evaluation.summaries if one.direction != "none" and one.count
     ]
@@ -123,9 +121,7 @@ def segment_table(evaluation: EvaluationReport, *, width: int) -> Table:
 
 def _gap_table(gaps: FoundGaps) -> Table:
     """Return a line for each gap, those with most bad rows first."""
-    table = new_table(
-        "Knowledge gaps", caption="About half of a topic's rows stay outside its gap."
-    )
+    table = new_table("Knowledge gaps", caption="About half of a topic's rows stay outside its gap.")
     for place, heading in enumerate(GAP_HEADS):
         table.add_column(heading, overflow="fold", justify="right" if 0 < place < 5 else "left")
     for gap in gaps.found.gaps:
@@ -140,17 +136,12 @@ def decision_lines(decision: Decision | None) -> list[Text]:
     """Return the decision and each check with its numbers; empty without anything to decide."""
     if decision is None:
         return []
-    lines = [
-        Text(),
-        Text.assemble("Decision: ", (decision.outcome, _OUTCOME_STYLES[decision.outcome])),
-    ]
+    lines = [Text(), Text.assemble("Decision: ", (decision.outcome, _OUTCOME_STYLES[decision.outcome]))]
     for check in decision.checks:
         if check.before is not None:
             continue  # shown as a row of the table
         style = _OUTCOME_STYLES[check.outcome]
-        lines.append(
-            Text.assemble("  ", (f"{check.outcome:<12}", style), f" {check.what}: {check.reason}")
-        )
+        lines.append(Text.assemble("  ", (f"{check.outcome:<12}", style), f" {check.what}: {check.reason}"))
     return lines
 
 
@@ -245,14 +236,11 @@ def problems(evaluation: EvaluationReport) -> list[str]:
         lines.append(f"no row of {', '.join(evaluation.unscored)} has a score{why}")
     fallen = () if evaluation.decision is None else evaluation.decision.fallen
     lines += [
-        f"{check.score} fell below the baseline, and is not asked about: {check.reason}"
-        for check in fallen
+        f"{check.score} fell below the baseline, and is not asked about: {check.reason}" for check in fallen
     ]
     if evaluation.failures:
         counts = ", ".join(f"{n} {name}" for name, n in evaluation.failed_scores.items())
-        lines.append(
-            f"scores without a value because something failed: {counts}; run again to retry"
-        )
+        lines.append(f"scores without a value because something failed: {counts}; run again to retry")
         lines += evaluation.failures.lines()
     return lines
 

@@ -70,9 +70,7 @@ class RowList:
         for keys in parts:
             rows = ((bytes.fromhex(key),) for key in keys)
             self._database.executemany("INSERT INTO parts VALUES (?)", rows)
-        self._database.execute(
-            "INSERT INTO several SELECT row FROM parts GROUP BY row HAVING count(*) > 1"
-        )
+        self._database.execute("INSERT INTO several SELECT row FROM parts GROUP BY row HAVING count(*) > 1")
 
     def of(self, key: str) -> list[ListedRow]:
         """Return the rows with this key in the order of the data set; () if the key is unknown."""
@@ -103,30 +101,20 @@ class RowList:
                     columns = (batch.column(name).to_pylist() for name in names)
                     self._take(list(zip(*columns, strict=True)))
         except (OSError, pa.ArrowException) as error:
-            raise ConfigurationError(
-                f"--out: {path.name} cannot be read; run shard {shard} again"
-            ) from error
+            raise ConfigurationError(f"--out: {path.name} cannot be read; run shard {shard} again") from error
 
     def _take(self, rows: Sequence[tuple[Any, ...]]) -> None:
         good = [(*row[:3], *row[4:]) for row in rows if row[2] is not None]
         self.rows += len(good)
         marks = ", ".join("?" * (3 + len(self._columns)))
         self._database.executemany(f"INSERT INTO lines VALUES ({marks})", good)  # noqa: S608 -- marks
-        self.bad += [
-            SkippedRow(self.files[row[0]], row[1], row[3]) for row in rows if row[2] is None
-        ]
+        self.bad += [SkippedRow(self.files[row[0]], row[1], row[3]) for row in rows if row[2] is None]
 
-    def _agree(
-        self, shard: Shard, about: Mapping[str, Any] | None, segments: Sequence[str]
-    ) -> None:
+    def _agree(self, shard: Shard, about: Mapping[str, Any] | None, segments: Sequence[str]) -> None:
         if about is None or not {"measurements", "spared", "judge_model"} <= set(about):
-            raise ConfigurationError(
-                f"--out: the list of shard {shard} is of another version; run it again"
-            )
+            raise ConfigurationError(f"--out: the list of shard {shard} is of another version; run it again")
         asked = MeasurementPlan(
-            measurements=about["measurements"],
-            spared=about["spared"],
-            judge_model=about["judge_model"],
+            measurements=about["measurements"], spared=about["spared"], judge_model=about["judge_model"]
         )
         if self.asked is None:
             self.asked, self.files, self._limit = asked, about["files"], about["limit"]

@@ -73,9 +73,7 @@ class ScoreFile:
             known.update(_final_scores(self._file.read(length)) or {})
         return known
 
-    def add(
-        self, row: Row, measured: Mapping[str, tuple[Score, ...]], verdict: Verdict | None
-    ) -> None:
+    def add(self, row: Row, measured: Mapping[str, tuple[Score, ...]], verdict: Verdict | None) -> None:
         """Append a row's new scores, and the verdict of all its scores so far: its last line has the last one.
 
         Raises:
@@ -86,9 +84,7 @@ class ScoreFile:
             "line": row.line,
             "question": row.sample.question,
             "measured": {
-                measurement: [
-                    score.model_dump(mode="json", exclude_defaults=True) for score in scores
-                ]
+                measurement: [score.model_dump(mode="json", exclude_defaults=True) for score in scores]
                 for measurement, scores in measured.items()
             },
             "scores": {score.name: score.value for scores in measured.values() for score in scores},

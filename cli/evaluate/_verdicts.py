@@ -41,8 +41,4 @@ class Verdicts:
 
     def as_json(self) -> dict[str, Any]:
         """Return the counts as JSON-ready fields."""
-        return {
-            "words": dict(self.by_word()),
-            "codes": dict(self.by_code()),
-            "without_verdict": self.unjudged,
-        }
+        return {"words": dict(self.by_word()), "codes": dict(self.by_code()), "without_verdict": self.unjudged}

@@ -51,9 +51,7 @@ def scored_by_ray(
         ConfigurationError: As of `cluster` and `score_tables`.
     """
     pieces = [
-        _RowReading(
-            path.resolve(), plan.lines[number], plan.missing[number], csv.field_size_limit()
-        )
+        _RowReading(path.resolve(), plan.lines[number], plan.missing[number], csv.field_size_limit())
         for number, path in enumerate(options.files)
         if plan.lines[number]
     ]
@@ -144,9 +142,7 @@ class _RowScoring:
             if isinstance(row, Row):
                 of_missing.setdefault(missing, []).append(row)
         for missing, rows in of_missing.items():
-            scores = scorer.score(
-                [row.sample for row in rows], only=giving(self._asked.names[missing])
-            )
+            scores = scorer.score([row.sample for row in rows], only=giving(self._asked.names[missing]))
             found += zip(rows, scores, strict=True)
         scored_rows = scores_as_table(found, scorer.measurements, with_text=self._asked.with_text)
         stats: list[bytes | None] = [None] * len(scored_rows)

@@ -88,6 +88,5 @@ class WorstRows:
     def all(self) -> list[WorstRow]:
         """Return the stored rows, the worst first."""
         return [
-            replace(row, times=self._times.get(question, 1))
-            for _, _, question, row in reversed(self._kept)
+            replace(row, times=self._times.get(question, 1)) for _, _, question, row in reversed(self._kept)
         ]

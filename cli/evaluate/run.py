@@ -17,14 +17,7 @@ from pathlib import Path
 from ragmeter.cli._judge_question import ask_first
 from ragmeter.cli._output_paths import check_output_paths
 from ragmeter.cli._progress import Advance, judge_note, progress
-from ragmeter.metrics import (
-    ConfigurationError,
-    Metric,
-    MissingDependencyError,
-    Score,
-    Verdict,
-    VerdictRules,
-)
+from ragmeter.metrics import ConfigurationError, Metric, MissingDependencyError, Score, Verdict, VerdictRules
 from ragmeter.metrics._files.columns import Columns
 from ragmeter.metrics._files.rows import BadRow, count_rows
 from ragmeter.metrics._files.samples import Row, read_samples
@@ -83,9 +76,7 @@ def run_evaluation(options: EvaluateOptions) -> EvaluationReport:
 
         return evaluate_into_folder(options)
     if options.shard is not None or options.merge or options.with_text or options.engine:
-        raise ConfigurationError(
-            "--shard, --merge, --with-text and --engine need --out DIR, a folder"
-        )
+        raise ConfigurationError("--shard, --merge, --with-text and --engine need --out DIR, a folder")
     for path in options.files:
         check_output_paths(path, out=options.out)
     metrics = choose_metrics(options)
@@ -126,9 +117,7 @@ def read_baseline(path: Path) -> RowScores:
 class _Pass:
     """One pass over the data set: reads, scores and aggregates one row after the other."""
 
-    def __init__(
-        self, options: EvaluateOptions, metrics: Sequence[Metric], kept: ScoreFile
-    ) -> None:
+    def __init__(self, options: EvaluateOptions, metrics: Sequence[Metric], kept: ScoreFile) -> None:
         self._judge = options.judge
         self.model = None if options.judge is None else options.judge.model
         self._concurrency = options.concurrency
@@ -144,9 +133,7 @@ class _Pass:
         self.sums = EvaluationSums(options.segments, compares=options.asked.baseline is not None)
         self.gaps = GapSearch() if options.gaps else None
         self.other = (
-            None
-            if options.compare is None
-            else OtherRetriever(options.compare, options.columns, options.judge)
+            None if options.compare is None else OtherRetriever(options.compare, options.columns, options.judge)
         )
         self._rules = VerdictRules()
         self._key = options.judge_key
@@ -223,10 +210,7 @@ class _Pass:
         return self._rules.verdict(by_name, row.sample.status)
 
     async def _measure(
-        self,
-        row: Row,
-        missing: Sequence[tuple[Metric, str]],
-        known: dict[str, tuple[Score, ...]],
+        self, row: Row, missing: Sequence[tuple[Metric, str]], known: dict[str, tuple[Score, ...]]
     ) -> None:
         """Measure a row's missing metrics; write the scores of each judged one as soon as it is paid for."""
         measured = {

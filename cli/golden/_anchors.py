@@ -116,9 +116,7 @@ class Index:
         holders = [match for match in matches if match.share >= COVERED]
         own = next((match for match in holders if match.id == label.id), None)
         if own is not None and own.has_same_facts:
-            return LabelOutcome(
-                "valid", (own.id,), own.share, True, "its chunk still holds its text"
-            )
+            return LabelOutcome("valid", (own.id,), own.share, True, "its chunk still holds its text")
         if holders:
             return self._match_whole(holders)
         return self._in_parts(words, matches, telling)
@@ -150,9 +148,7 @@ class Index:
         reason = "its text stands in one chunk together with more"
         return LabelOutcome("merged", (match.id,), match.share, True, reason)
 
-    def _in_parts(
-        self, words: tuple[str, ...], matches: list[_Match], telling: Counter[str]
-    ) -> LabelOutcome:
+    def _in_parts(self, words: tuple[str, ...], matches: list[_Match], telling: Counter[str]) -> LabelOutcome:
         """Return the outcome of a label whose whole text is in no chunk."""
         open_places, parts, sure = set(range(len(words))), [], True
         least = max(1.0, _LEAST_PART * len(words))
@@ -181,15 +177,11 @@ class Index:
 
     def _matches(self, words: tuple[str, ...], telling: Counter[str]) -> list[_Match]:
         """Return the chunks that share a run of words, or a whole short chunk, with a text."""
-        found = {
-            n for run in _runs(words, min(_RUN, len(words))) for n in self._having.get(run, ())
-        }
+        found = {n for run in _runs(words, min(_RUN, len(words))) for n in self._having.get(run, ())}
         for size in range(1, min(_RUN, len(words) + 1)):  # chunks that are shorter than a run
             for run in set(_runs(words, size)):
                 found.update(n for n in self._having.get(run, ()) if self._chunks[n][1] == run)
-        matches = [
-            _Match(self._chunks[n][0], words, self._chunks[n][1], telling) for n in sorted(found)
-        ]
+        matches = [_Match(self._chunks[n][0], words, self._chunks[n][1], telling) for n in sorted(found)]
         return sorted(matches, key=lambda match: match.id)
 
 
@@ -197,11 +189,7 @@ class _Match:
     """A chunk compared with a label's text."""
 
     def __init__(
-        self,
-        name: str,
-        wanted: tuple[str, ...],
-        words: tuple[str, ...],
-        telling: Counter[str],
+        self, name: str, wanted: tuple[str, ...], words: tuple[str, ...], telling: Counter[str]
     ) -> None:
         self._telling = telling
         self.id = name
@@ -248,9 +236,4 @@ def _runs(words: Sequence[str], size: int) -> Iterable[tuple[str, ...]]:
 def _places(words: tuple[str, ...], other: tuple[str, ...], size: int) -> set[int]:
     """Return the positions of those `words` that are in a run of `size` also found in `other`."""
     there = set(_runs(other, size))
-    return {
-        at + step
-        for at, run in enumerate(_runs(words, size))
-        if run in there
-        for step in range(size)
-    }
+    return {at + step for at, run in enumerate(_runs(words, size)) if run in there for step in range(size)}

@@ -15,10 +15,7 @@ from ._anchors import Chunk, GoldenLabel, LabelOutcome
 _ID = ("id", "id_", "chunk_id", "node_id", "context_id", "doc_id", "document_id")
 _TEXT = ("text", "page_content", "content", "context", "chunk", "document")
 _COLUMN = "reference_context_ids"
-_LISTS = (
-    *("context_ids", "contexts", _COLUMN, "reference_contexts"),
-    *("anchors", "orphaned_ids"),
-)
+_LISTS = (*("context_ids", "contexts", _COLUMN, "reference_contexts"), *("anchors", "orphaned_ids"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,9 +60,7 @@ def read_golden(path: Path, texts: Mapping[str, str]) -> list[GoldenRow]:
     return found
 
 
-def repair_row(
-    row: GoldenRow, outcomes: Sequence[LabelOutcome], texts: Mapping[str, str]
-) -> dict[str, Any]:
+def repair_row(row: GoldenRow, outcomes: Sequence[LabelOutcome], texts: Mapping[str, str]) -> dict[str, Any]:
     """Return the row with the current ids of its labels.
 
     Args:
@@ -109,9 +104,7 @@ def repair_row(
     return fields
 
 
-def _labels(
-    fields: Mapping[str, Any], texts: Mapping[str, str], where: str
-) -> Iterator[GoldenLabel]:
+def _labels(fields: Mapping[str, Any], texts: Mapping[str, str], where: str) -> Iterator[GoldenLabel]:
     nested = fields.get("reference")
     holder = nested if isinstance(nested, Mapping) else fields
     prefix = "reference_" if _COLUMN in fields else ""

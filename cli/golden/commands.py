@@ -16,9 +16,7 @@ __all__ = ["EXIT_UNSURE", "golden"]
 EXIT_UNSURE = 5
 """As `ragmeter evaluate` ends if evidence is missing."""
 
-golden = typer.Typer(
-    help="Keep a golden set valid when the index is rebuilt.", no_args_is_help=True
-)
+golden = typer.Typer(help="Keep a golden set valid when the index is rebuilt.", no_args_is_help=True)
 
 
 @golden.callback()

@@ -113,9 +113,7 @@ def check_labels(options: CheckOptions) -> GoldenCheck:
     rows = read_golden(options.references, before)
     labels = [label for row in rows for label in row.labels]
     if not labels:
-        raise ConfigurationError(
-            f"{str(options.references)!r} has no labels: no row has 'context_ids'"
-        )
+        raise ConfigurationError(f"{str(options.references)!r} has no labels: no row has 'context_ids'")
     index = Index(labels, read_chunks(options.against))
     if not index.count:
         raise ConfigurationError(f"{str(options.against)!r} has no chunks")
@@ -150,11 +148,7 @@ def _texts_of_parts(
 ) -> dict[str, str]:
     """Return the texts of the chunks with parts of split labels: their new anchors."""
     wanted = {
-        name
-        for _, found in outcomes
-        for one in found
-        if one.sure and len(one.ids) > 1
-        for name in one.ids
+        name for _, found in outcomes for one in found if one.sure and len(one.ids) > 1 for name in one.ids
     }
     if not wanted:
         return {}
@@ -162,9 +156,7 @@ def _texts_of_parts(
 
 
 def _write(
-    path: Path,
-    outcomes: Sequence[tuple[GoldenRow, Sequence[LabelOutcome]]],
-    texts: dict[str, str],
+    path: Path, outcomes: Sequence[tuple[GoldenRow, Sequence[LabelOutcome]]], texts: dict[str, str]
 ) -> None:
     try:
         lines = [as_line(repair_row(row, found, texts)) for row, found in outcomes]
@@ -172,6 +164,4 @@ def _write(
         with whole():
             path.write_bytes(as_array if path.suffix == ".json" else b"".join(lines))
     except OSError as error:
-        raise ConfigurationError(
-            f"--out {str(path)!r} cannot be written: {error.strerror}"
-        ) from error
+        raise ConfigurationError(f"--out {str(path)!r} cannot be written: {error.strerror}") from error

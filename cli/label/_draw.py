@@ -68,9 +68,7 @@ def pick_worst(results: ResultFile, score: str, count: int) -> Drawing:
         if (verdict := one.scores.get(score)) is not None and (value := verdict.value) is not None
     ]
     if not known:
-        raise ConfigurationError(
-            f"--worst: no request of {str(results.path)!r} has a value of {score}"
-        )
+        raise ConfigurationError(f"--worst: no request of {str(results.path)!r} has a value of {score}")
     turned = known[0][1].scores[score].lower_is_better
     known.sort(key=lambda pair: (-pair[0] if turned else pair[0], pair[1].place))
     return Drawing([one for _, one in known[:count]], None)
@@ -87,8 +85,6 @@ def _able(results: ResultFile, score: str) -> list[ScoredRequest]:
             "`ragmeter evaluate --out` name the data set: --data DATA"
         )
     has_value = [
-        one
-        for one in able
-        if (verdict := one.scores.get(score)) is not None and verdict.value is not None
+        one for one in able if (verdict := one.scores.get(score)) is not None and verdict.value is not None
     ]
     return has_value or able

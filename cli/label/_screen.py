@@ -99,9 +99,7 @@ class Screen:
         lowest, highest = words.grades.get(self._score, words.grades_of_any)
         return f"1 {lowest} · 2 · 3 · 4 · 5 {highest}"
 
-    def _text(
-        self, title: str, text: str, longest: int, *, whole: bool, style: str = "bold"
-    ) -> None:
+    def _text(self, title: str, text: str, longest: int, *, whole: bool, style: str = "bold") -> None:
         self._console.print(Text(title, style=style))
         shown = text if whole or len(text) <= longest else text[:longest]
         self._print_indented(_safe(shown) or self._wording.nothing)

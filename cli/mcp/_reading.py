@@ -14,16 +14,12 @@ from pydantic import Field
 
 from ragmeter.metrics.errors import MissingDependencyError, RagmeterError
 
-Range = Annotated[
-    Literal["15m", "1h", "6h", "24h", "7d"], Field(description="How far back to look.")
-]
+Range = Annotated[Literal["15m", "1h", "6h", "24h", "7d"], Field(description="How far back to look.")]
 Service = Annotated[str | None, Field(description="Only this service.")]
 Workflow = Annotated[
     str | None, Field(description="Only this chain, engine or workflow; '-': those without a name.")
 ]
-Segment = Annotated[
-    str | None, Field(description="Only this part of the requests, e.g. language:zh.")
-]
+Segment = Annotated[str | None, Field(description="Only this part of the requests, e.g. language:zh.")]
 Limit = Annotated[int, Field(ge=1, le=100)]
 Said = Mapping[str, Any]
 _TIMEOUT_S = 30.0
@@ -74,16 +70,12 @@ class ServerApi:
             "until": _time(said["until_ms"]),
             **_fields_named(said, "requests", "verdicts", "statuses", "nothing_retrieved"),
             "scores": [
-                {
-                    **_fields_named(one, "service", "name", "direction", "usual"),
-                    **_mean(one["estimate"]),
-                }
+                {**_fields_named(one, "service", "name", "direction", "usual"), **_mean(one["estimate"])}
                 for one in said["scores"]
                 if one["estimate"] is not None and one["estimate"]["mean"] is not None
             ],
             "workflows": [
-                _fields_named(one, "service", "workflow", "segment", "requests")
-                for one in said["groups"]
+                _fields_named(one, "service", "workflow", "segment", "requests") for one in said["groups"]
             ],
             "changes": said["changes"],
         }
@@ -116,8 +108,7 @@ class ServerApi:
         return [self._row(one) for one in said["requests"]]
 
     def request(
-        self,
-        trace_id: Annotated[str, Field(pattern="^[0-9a-f]{32}$", description="32 hex digits.")],
+        self, trace_id: Annotated[str, Field(pattern="^[0-9a-f]{32}$", description="32 hex digits.")]
     ) -> dict[str, Any]:
         """Return one request: its verdict with the reasons, each score, and the missing parts."""
         said = self._ask(f"/api/requests/{trace_id}", {})
@@ -158,12 +149,9 @@ class ServerApi:
             **_fields_named(said, "total", "with_bad", "share", "lower", "upper"),
             "conversations": [
                 {
-                    **_fields_named(
-                        one, "conversation_id", "service", "workflow", "verdict", "first_bad"
-                    ),
+                    **_fields_named(one, "conversation_id", "service", "workflow", "verdict", "first_bad"),
                     "turns": [
-                        _fields_named(turn, "trace_id", "verdict", "status", *shown)
-                        for turn in one["turns"]
+                        _fields_named(turn, "trace_id", "verdict", "status", *shown) for turn in one["turns"]
                     ],
                 }
                 for one in said["conversations"]

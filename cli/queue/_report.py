@@ -52,9 +52,7 @@ def print_letters(found: Sequence[Letter], console: Console) -> None:
         return
     table = Table("dead for", "deaths", "service", "requests", "reason", box=None, pad_edge=False)
     for one in found:
-        ids = ", ".join(one.ids[:3]) + (
-            f", and {len(one.ids) - 3} more" if len(one.ids) > 3 else ""
-        )
+        ids = ", ".join(one.ids[:3]) + (f", and {len(one.ids) - 3} more" if len(one.ids) > 3 else "")
         table.add_row(
             _age(one.age_s),
             str(one.deaths),
@@ -66,9 +64,7 @@ def print_letters(found: Sequence[Letter], console: Console) -> None:
     for one in found:
         for named, text in zip(one.ids, one.texts or (), strict=False):
             console.print(f"{named}:", style="bold", markup=False)
-            console.print(
-                json.dumps(text, ensure_ascii=False, indent=2), markup=False, highlight=False
-            )
+            console.print(json.dumps(text, ensure_ascii=False, indent=2), markup=False, highlight=False)
 
 
 def _age(seconds: float | None) -> str:

@@ -13,10 +13,7 @@ from ragmeter.cli._ending import EXIT_FAILED, exit_with_line, print_json
 
 __all__ = ["queue"]
 
-queue = typer.Typer(
-    help="Maintain the queue of requests that workers score.",
-    no_args_is_help=True,
-)
+queue = typer.Typer(help="Maintain the queue of requests that workers score.", no_args_is_help=True)
 _dead = typer.Typer(
     help="Requests that could not be scored: list, replay or delete them.", no_args_is_help=True
 )
@@ -43,10 +40,7 @@ CountArgument: TypeAlias = Annotated[
 def declare(
     url: UrlOption = None,
     max_bytes: Annotated[
-        int,
-        typer.Option(
-            min=1_000_000, help="Most compressed bytes that may wait; likewise for dead letters."
-        ),
+        int, typer.Option(min=1_000_000, help="Most compressed bytes that may wait; likewise for dead letters.")
     ] = 1_000_000_000,
     dead_days: Annotated[float, typer.Option(min=0.01, help="Days to store dead letters.")] = 7.0,
     as_json: JsonOption = False,

@@ -48,9 +48,7 @@ def queue_at(url: str | None) -> Queue:
     return open_queue(url)
 
 
-def letters(
-    queue: Queue, limit: int, *, with_text: bool, now_ns: int | None = None
-) -> list[Letter]:
+def letters(queue: Queue, limit: int, *, with_text: bool, now_ns: int | None = None) -> list[Letter]:
     """Return the oldest dead letters, without their content unless `with_text`."""
     now_ns = time.time_ns() if now_ns is None else now_ns
     return [_letter(one, now_ns, with_text=with_text) for one in queue.dead(limit)]

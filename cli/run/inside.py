@@ -125,9 +125,7 @@ class _Display:
             capture_content=texts,
         )
         console = ConsoleExporter(
-            capture_content=texts,
-            spans=otel,
-            trace_url=f"{plan.url}/trace/{{trace_id}}" if is_page else None,
+            capture_content=texts, spans=otel, trace_url=f"{plan.url}/trace/{{trace_id}}" if is_page else None
         )
         return [otel, console]
 
@@ -145,9 +143,7 @@ def begin() -> None:
         except RagmeterError as error:
             _say(str(error))
     elif is_the_program:
-        _say(
-            "neither LangChain nor LlamaIndex is installed here: only a meter of the program's own scores"
-        )
+        _say("neither LangChain nor LlamaIndex is installed here: only a meter of the program's own scores")
     beside.append(shown.join)
 
 

@@ -68,21 +68,10 @@ def _health(url: str) -> str:
 
 
 def _start(port: int, url: str) -> int:
-    environment = {
-        name: value for name, value in os.environ.items() if not name.startswith("OTEL_")
-    }
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("OTEL_")}
     with tempfile.TemporaryFile() as said:
         server = subprocess.Popen(  # noqa: S603 -- our own
-            [
-                sys.executable,
-                "-m",
-                "ragmeter",
-                "serve",
-                "--http-port",
-                str(port),
-                "--grpc-port",
-                "0",
-            ],
+            [sys.executable, "-m", "ragmeter", "serve", "--http-port", str(port), "--grpc-port", "0"],
             env=environment,
             stdin=subprocess.DEVNULL,
             stdout=said,

@@ -8,12 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from ragmeter.adapters.opentelemetry.otlp import (
-    ExportedRecords,
-    MalformedError,
-    read_json,
-    read_protobuf,
-)
+from ragmeter.adapters.opentelemetry.otlp import ExportedRecords, MalformedError, read_json, read_protobuf
 from ragmeter.metrics._files.json_lines import lines_of
 
 _GZIP = b"\x1f\x8b"
@@ -52,9 +47,7 @@ def read_file(path: Path) -> Iterator[ExportedRecords | BadInput]:
         return
     name = path.name.removesuffix(".gz")
     start = body.lstrip()[:1]
-    if name.endswith((".json", ".jsonl", ".ndjson")) or (
-        not name.endswith(".pb") and start in (b"{", b"[")
-    ):
+    if name.endswith((".json", ".jsonl", ".ndjson")) or (not name.endswith(".pb") and start in (b"{", b"[")):
         yield from _json(path, body)
         return
     try:
@@ -77,9 +70,7 @@ def _read_unpacked(path: Path) -> bytes:
             with gzip.open(plain) as inner:
                 body = inner.read(_MAX_BYTES + 1)
     if len(body) > _MAX_BYTES:
-        raise MalformedError(
-            f"larger than {_MAX_BYTES // 1024**2} MiB; split it into several files"
-        )
+        raise MalformedError(f"larger than {_MAX_BYTES // 1024**2} MiB; split it into several files")
     return body
 
 

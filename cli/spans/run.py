@@ -60,16 +60,11 @@ def read_recording(files: Iterable[Path], tools: Sequence[RetrievalTool] = ()) -
         others = [span for span in trace.spans if span.scope != OWN_SCOPE]
         if others and not requests and not unheard and trace.scored is None:
             unheard = [note_of(others[0], "no_model_call")]
-        for one in (
-            *unheard,
-            *(account_of(found, scored=is_scorable(found)) for found in requests),
-        ):
+        for one in (*unheard, *(account_of(found, scored=is_scorable(found)) for found in requests)):
             recording.accounts.add(one)
 
     # Nothing is evicted: a recording is finite.
-    assembler = TraceAssembler(
-        found_in, max_traces=sys.maxsize, max_spans=sys.maxsize, max_bytes=sys.maxsize
-    )
+    assembler = TraceAssembler(found_in, max_traces=sys.maxsize, max_spans=sys.maxsize, max_bytes=sys.maxsize)
     for path in files:
         for part in read_file(path):
             if isinstance(part, BadInput):
@@ -89,12 +84,7 @@ def as_row(found: FoundRequest, *, score: bool = False, explain: bool = False) -
     row: dict[str, Any] = {
         "question": found.question,
         "contexts": [
-            {
-                "text": item.text,
-                "id": item.id,
-                "score": item.score,
-                "metadata": dict(item.metadata),
-            }
+            {"text": item.text, "id": item.id, "score": item.score, "metadata": dict(item.metadata)}
             for item in found.contexts
         ],
         "answer": found.answer,

@@ -139,9 +139,7 @@ def _exporter(signal: str) -> Any:
     )
     module, name = _EXPORTERS[signal]
     way = "grpc" if protocol.strip().lower() == "grpc" else "http"
-    kind: Callable[..., Any] = getattr(
-        import_module(f"opentelemetry.exporter.otlp.proto.{way}.{module}"), name
-    )
+    kind: Callable[..., Any] = getattr(import_module(f"opentelemetry.exporter.otlp.proto.{way}.{module}"), name)
     # A redirect must not count as accepted, or messages whose scores are lost would be acknowledged.
     return kind() if way == "grpc" else kind(session=own_session())
 

@@ -34,12 +34,7 @@ def queue_of(given: str | None, settings: Settings) -> str:
 
 
 def run(
-    queue: str | None,
-    *,
-    processes: int | None,
-    once: bool,
-    require_export: bool,
-    say: Callable[[str], None],
+    queue: str | None, *, processes: int | None, once: bool, require_export: bool, say: Callable[[str], None]
 ) -> bool:
     """Score messages until a signal ends it; return whether everything succeeded.
 
@@ -63,10 +58,7 @@ def run(
             "RAGMETER_CONSOLE"
         )
 
-    if (
-        settings.judge_model is not None
-        and settings.worker_limit_s < settings.judge_deadline_s + 60
-    ):
+    if settings.judge_model is not None and settings.worker_limit_s < settings.judge_deadline_s + 60:
         raise ConfigurationError(
             f"RAGMETER_WORKER_LIMIT_S={settings.worker_limit_s:g} would end what a judge is still asked for; "
             f"give RAGMETER_JUDGE_DEADLINE_S ({settings.judge_deadline_s:g}) and 60 s more"

@@ -77,12 +77,7 @@ def _log(component: str, error: Exception) -> None:
         loggable(error),
         int(REPEAT_AFTER_S),
     )
-    logger.debug(
-        "%s in %s was raised here:\n%s",
-        type(error).__name__,
-        component,
-        Lines(_where(error)),
-    )
+    logger.debug("%s in %s was raised here:\n%s", type(error).__name__, component, Lines(_where(error)))
 
 
 def _where(error: Exception) -> Iterator[str]:

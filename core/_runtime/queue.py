@@ -266,9 +266,7 @@ class WorkerQueue(Generic[T]):
         finally:
             self._give_up(dropped, "shutdown")
 
-    def _give_up(
-        self, dropped: deque[tuple[T, int]], reason: str, turn: deque[bool] | None = None
-    ) -> None:
+    def _give_up(self, dropped: deque[tuple[T, int]], reason: str, turn: deque[bool] | None = None) -> None:
         """Release the turn, and report the dropped items."""
         if turn:
             _move_first(turn, self._turn)

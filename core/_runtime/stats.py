@@ -179,11 +179,7 @@ class Counters:
 
 
 def _column(counts: Mapping[Hashable, int], name: str) -> dict[str, int]:
-    return {
-        str(key[1]): count
-        for key, count in counts.items()
-        if isinstance(key, tuple) and key[0] == name
-    }
+    return {str(key[1]): count for key, count in counts.items() if isinstance(key, tuple) and key[0] == name}
 
 
 def _in_flight(counts: Mapping[Hashable, int]) -> int:
@@ -391,10 +387,7 @@ class NoDataWarning:
         for line, (tools, functions) in self._lines.items():
             options = [
                 f"{option}={sorted(names - {''}) or ['search']}".replace("'", '"')
-                for option, names in (
-                    ("retrieval_tools", tools),
-                    ("retrieval_functions", functions),
-                )
+                for option, names in (("retrieval_tools", tools), ("retrieval_functions", functions))
                 if names
             ]
             if not options and (captured or self._warned_unnamed):
@@ -431,11 +424,7 @@ class NoDataWarning:
         if self._warned_undelivered:
             return
         self._warned_undelivered = True
-        logger.error(
-            _NOWHERE,
-            ", ".join(exporters),
-            install_command("otlp"),
-        )
+        logger.error(_NOWHERE, ", ".join(exporters), install_command("otlp"))
 
 
 def _quote_all(names: Iterable[str]) -> str:
@@ -455,9 +444,7 @@ def explain(result: ScoredRun) -> str:
     contexts = "not captured" if sample.contexts is None else f"{len(sample.contexts)} contexts"
     given = "no reference"
     if sample.reference is not None:
-        given = "reference with " + (
-            ", ".join(sorted(sample.reference.model_fields_set)) or "nothing"
-        )
+        given = "reference with " + (", ".join(sorted(sample.reference.model_fields_set)) or "nothing")
     lines = [
         f"request {run.run_id} ({run.framework}, status {sample.status}): {contexts}, "
         f"{'an' if sample.answer is not None else 'no'} answer, {given}"

@@ -104,10 +104,7 @@ class Admission:
     """
 
     def __init__(
-        self,
-        budget: JudgeBudget | None,
-        rate: float = 1.0,
-        clock: Callable[[], float] = time.monotonic,
+        self, budget: JudgeBudget | None, rate: float = 1.0, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self._budget = budget
         self._rate = rate
@@ -138,8 +135,7 @@ class Admission:
             now = self._clock()
             # A burst has to fit into the budget of its minute, even if other minutes are quiet.
             arrivals_per_s = max(
-                self._arrivals.per_second(now),
-                USED_SHARE * self._arrivals.busiest_minute(now) / MINUTE_S,
+                self._arrivals.per_second(now), USED_SHARE * self._arrivals.busiest_minute(now) / MINUTE_S
             )
             self._arrivals.add(now)
             budget_per_s = self._requests_per_second()
@@ -163,9 +159,7 @@ class Admission:
             now = self._clock()
             worst_per_s = WORST_SHARE * budget_per_s
             earned = (now - self._credited_at) * worst_per_s
-            self._worst_credit = min(
-                max(1.0, worst_per_s * WORST_BURST_S), self._worst_credit + earned
-            )
+            self._worst_credit = min(max(1.0, worst_per_s * WORST_BURST_S), self._worst_credit + earned)
             self._credited_at = now
             if self._worst_credit < 1.0:
                 return False
@@ -181,18 +175,14 @@ class Admission:
             self._calls += call.calls
             self._tokens += call.input_tokens + call.output_tokens
             if self._prices is not None:
-                self._cost += self._prices.price(
-                    call.input_tokens, call.output_tokens, call.cached_tokens
-                )
+                self._cost += self._prices.price(call.input_tokens, call.output_tokens, call.cached_tokens)
 
     def with_cost(self, call: JudgeCall) -> JudgeCall:
         """Return `call` with its cost, if the budget has prices and the call has no cost yet."""
         prices = self._prices
         if prices is None or call.cached or call.cost is not None:
             return call
-        return replace(
-            call, cost=prices.price(call.input_tokens, call.output_tokens, call.cached_tokens)
-        )
+        return replace(call, cost=prices.price(call.input_tokens, call.output_tokens, call.cached_tokens))
 
     def finish_request(self) -> None:
         """Record that all calls of a request are done.

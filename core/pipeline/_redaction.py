@@ -44,19 +44,13 @@ def redacted_run(run: RagRun, redact: Redact) -> RagRun:
                 ]
             ),
             answer=_optional(sample.answer, redact),
-            reference=(
-                None if sample.reference is None else redacted_reference(sample.reference, redact)
-            ),
+            reference=(None if sample.reference is None else redacted_reference(sample.reference, redact)),
             status=sample.status,
             name=sample.name,
             search_query=_optional(sample.search_query, redact),
         ),
         retrievals=tuple(
-            replace(
-                item,
-                contexts=contexts.of(item.contexts),
-                query=_optional(item.query, redact),
-            )
+            replace(item, contexts=contexts.of(item.contexts), query=_optional(item.query, redact))
             for item in run.retrievals
         ),
         metadata=_values(run.metadata, redact),
@@ -92,9 +86,7 @@ def without_texts(scores: Mapping[str, Score]) -> dict[str, Score]:
     return _rewrite_details(scores, lambda _: None)
 
 
-def _rewrite_details(
-    scores: Mapping[str, Score], change: Callable[[str], str | None]
-) -> dict[str, Score]:
+def _rewrite_details(scores: Mapping[str, Score], change: Callable[[str], str | None]) -> dict[str, Score]:
     def changed(text: str | None) -> str | None:
         return None if text is None else change(text)
 
@@ -104,9 +96,7 @@ def _rewrite_details(
                 "explanation": changed(score.explanation),
                 "items": tuple(
                     item._replace(
-                        text=changed(item.text),
-                        evidence=changed(item.evidence),
-                        reason=changed(item.reason),
+                        text=changed(item.text), evidence=changed(item.evidence), reason=changed(item.reason)
                     )
                     for item in score.items
                 ),

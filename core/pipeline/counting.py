@@ -130,9 +130,7 @@ class Counting:
         def count(scores: Mapping[str, Score]) -> None:
             with self._guard:
                 if asked is None:
-                    self._table.count_judged(
-                        counted, scores, judged, probability, by_chance=by_chance
-                    )
+                    self._table.count_judged(counted, scores, judged, probability, by_chance=by_chance)
                     return
                 for one in judged:
                     if (rate := asked.rate_of(one.name)) is not None:

@@ -66,11 +66,7 @@ class Patience:
         self._signs = signs
 
     def wait(
-        self,
-        done: Callable[[float], bool],
-        deadline: float,
-        share: float = 1.0,
-        usual_s: float = 0.0,
+        self, done: Callable[[float], bool], deadline: float, share: float = 1.0, usual_s: float = 0.0
     ) -> bool:
         """Wait until all is `done`, there is no progress for too long, or `deadline` (monotonic).
 

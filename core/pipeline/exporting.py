@@ -200,9 +200,7 @@ class _ExportQueue:
 
     def shut_down(self, deadline: float) -> _Step:
         """Queue a shutdown of the exporter behind all waiting runs; does not wait for it."""
-        closing = self._closing = self._closing or _Step(
-            self._shut_down, deadline, self._shutdown_guard
-        )
+        closing = self._closing = self._closing or _Step(self._shut_down, deadline, self._shutdown_guard)
         closing.extend(deadline)
         if self.worker.errand(closing) is None:
             copy_context().run(_run_beside, closing)
@@ -362,9 +360,7 @@ class ExportQueues:
         self._queue_for = queue_for
         self._queues = tuple(map(queue_for, exporters))
 
-    def add(
-        self, exporter: Exporter, differences: Callable[[], Sequence[RetrieverDifference]]
-    ) -> None:
+    def add(self, exporter: Exporter, differences: Callable[[], Sequence[RetrieverDifference]]) -> None:
         """Add an exporter; the others publish its `differences`."""
         from ragmeter.exporters.changes import ObservesShadows  # noqa: PLC0415 -- only with a shadow
 

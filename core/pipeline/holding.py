@@ -80,8 +80,7 @@ class Pending:
         """Whether the judge's budget refused one of its scores."""
         with self._lock:
             return any(
-                score.status == "skipped" and score.error_type == "budget"
-                for score in self.scores.values()
+                score.status == "skipped" and score.error_type == "budget" for score in self.scores.values()
             )
 
     def add(self, scores: Sequence[Score]) -> None:
@@ -141,9 +140,7 @@ class Pending:
         self._last_verdict = verdict
         return verdict
 
-    def _result(
-        self, scores: Mapping[str, Score], verdict: Verdict | None, *, late: bool
-    ) -> ScoredRun:
+    def _result(self, scores: Mapping[str, Score], verdict: Verdict | None, *, late: bool) -> ScoredRun:
         return ScoredRun(
             run=self.run,
             scores=self.metrics.in_order(scores),
@@ -278,9 +275,7 @@ class Holding:
         self._held.append(pending)
         return self.job(pending, self._metrics.awaited_for(pending.run.sample), asked)
 
-    def job(
-        self, pending: Pending, metrics: Sequence[Metric], asked: JudgingSteps | None = None
-    ) -> PendingJob:
+    def job(self, pending: Pending, metrics: Sequence[Metric], asked: JudgingSteps | None = None) -> PendingJob:
         """Return a run as a job for the judge's loop."""
         return PendingJob(pending, metrics, self._positions, self._end_job, asked)
 
@@ -307,11 +302,7 @@ class Holding:
         pending.finish()
 
     def _end_job(
-        self,
-        pending: Pending,
-        metrics: Sequence[Metric],
-        skipped: str | None,
-        asked: JudgingSteps | None,
+        self, pending: Pending, metrics: Sequence[Metric], skipped: str | None, asked: JudgingSteps | None
     ) -> None:
         self.end_judging(pending, metrics, skipped, asked)
         pending.count()

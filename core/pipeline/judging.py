@@ -246,9 +246,7 @@ class JudgeLoop:
             if self._closed:
                 dropped.append((job, "shutdown"))
             else:
-                self._inbox.append(
-                    (job, time.monotonic() + (self._deadline_s if left_s is None else left_s))
-                )
+                self._inbox.append((job, time.monotonic() + (self._deadline_s if left_s is None else left_s)))
                 self._inbox_bytes += job.size_bytes
                 while len(self._inbox) > 1 and (
                     len(self._inbox) > self._max_backlog or self._inbox_bytes > self._max_bytes

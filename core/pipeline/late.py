@@ -63,9 +63,7 @@ def feedback_score(
         ConfigurationError: An argument is invalid.
     """
     if not isinstance(name, str) or not name.isidentifier() or name != name.lower():
-        raise ConfigurationError(
-            "feedback(name=) is not snake case; pass a name such as 'thumbs_up'"
-        )
+        raise ConfigurationError("feedback(name=) is not snake case; pass a name such as 'thumbs_up'")
     if not isinstance(value, (int, float)) or not math.isfinite(value):
         raise ConfigurationError("feedback(value=) is not a finite number; pass e.g. 1.0 or 0.0")
     if not isinstance(label, str | None) or not isinstance(explanation, str | None):
@@ -121,12 +119,7 @@ class LateWindow:
     """
 
     def __init__(
-        self,
-        *,
-        max_runs: int,
-        max_bytes: int,
-        max_age_s: float,
-        clock: Callable[[], float] = time.monotonic,
+        self, *, max_runs: int, max_bytes: int, max_age_s: float, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self._max_runs = max_runs
         self._max_bytes = max_bytes
@@ -185,10 +178,7 @@ class LateWindow:
         with self._lock:
             entry = self._runs.get(run_id)
             if entry is not None:
-                entry.values = {
-                    **entry.values,
-                    **values,
-                }  # a new mapping: others read it without the lock
+                entry.values = {**entry.values, **values}  # a new mapping: others read it without the lock
                 entry.verdict = verdict or entry.verdict
 
     def revise(self, found: ExportedRequest, run: RagRun, *, is_new: bool) -> str:

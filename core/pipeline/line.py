@@ -125,9 +125,7 @@ class Pipeline:
             queue_bytes=max(limits.queue_bytes, EXPORT_QUEUE_BYTES),
         )
         self._late = LateWindow(
-            max_runs=limits.late_window,
-            max_bytes=LATE_WINDOW_BYTES,
-            max_age_s=limits.late_window_s,
+            max_runs=limits.late_window, max_bytes=LATE_WINDOW_BYTES, max_age_s=limits.late_window_s
         )
         self._holding = Holding(
             metrics,
@@ -270,9 +268,7 @@ class Pipeline:
         self._exporting.after_fork_in_parent()
         self._queue.after_fork_in_parent()
 
-    def add_shadow(
-        self, shadow: Exporter, differences: Callable[[], Sequence[RetrieverDifference]]
-    ) -> None:
+    def add_shadow(self, shadow: Exporter, differences: Callable[[], Sequence[RetrieverDifference]]) -> None:
         """Add a shadow as an exporter; the others publish its `differences`."""
         self._exporting.add(shadow, differences)
 
@@ -360,9 +356,7 @@ class Pipeline:
                 self._exporting.measure(ScoredRun(run=run, scores=in_order, verdict=verdict))
             self._counters.count_drop("sampled_out")
             return
-        pending = self._holding.take(
-            run, scores, choice.chances, on_judged=on_judged, verdict=verdict
-        )
+        pending = self._holding.take(run, scores, choice.chances, on_judged=on_judged, verdict=verdict)
         if self._judging is None:
             pending.finish()
         elif choice.unjudged is not None:

@@ -184,9 +184,7 @@ class TailSampling:
     def __init__(self) -> None:
         self._recent: dict[str, RecentValues] = {}
 
-    def keeps(
-        self, sample: RagSample, scores: Mapping[str, Score], verdict: Verdict | None
-    ) -> bool:
+    def keeps(self, sample: RagSample, scores: Mapping[str, Score], verdict: Verdict | None) -> bool:
         """Return whether the request failed, found nothing, is bad, or scored among the worst recently."""
         low = False
         for score in scores.values():
@@ -234,11 +232,7 @@ class JudgingSteps:
     __slots__ = ("_by_chance", "_cascade", "_later", "_rates", "now", "spared")
 
     def __init__(
-        self,
-        cascade: Cascade,
-        candidate: Candidate,
-        scores: Mapping[str, Score],
-        metrics: Sequence[Metric],
+        self, cascade: Cascade, candidate: Candidate, scores: Mapping[str, Score], metrics: Sequence[Metric]
     ) -> None:
         self._cascade = cascade
         self._by_chance = candidate.within("cascade", cascade.least)
@@ -292,9 +286,7 @@ class JudgingSteps:
                 found.append(score)
         return found
 
-    def _asks(
-        self, value: float | None, undecided: tuple[float, float], metrics: tuple[Metric, ...]
-    ) -> bool:
+    def _asks(self, value: float | None, undecided: tuple[float, float], metrics: tuple[Metric, ...]) -> bool:
         """Return whether to run `metrics`, given the cheaper step's value; record their probability."""
         probability = self._cascade.probability(value, undecided)
         is_asked = self._by_chance or probability == 1.0

@@ -15,20 +15,8 @@ from typing import NamedTuple, Protocol
 from ragmeter._runtime.guard import Guard
 from ragmeter._runtime.stats import Capture, Counters
 from ragmeter.exporters.protocol import RagRun, Suspects
-from ragmeter.metrics import (
-    ComputedMetric,
-    ConfigurationError,
-    Metric,
-    RagSample,
-    Reference,
-    Score,
-)
-from ragmeter.metrics.protocol import (
-    compute_metric,
-    lacks_input,
-    reads_reference,
-    scores_without_value,
-)
+from ragmeter.metrics import ComputedMetric, ConfigurationError, Metric, RagSample, Reference, Score
+from ragmeter.metrics.protocol import compute_metric, lacks_input, reads_reference, scores_without_value
 from ragmeter.quality.positions import POSITIONED, position_name
 from ragmeter.requests.by_hand import RunBuilder
 from ragmeter.requests.lone_retrieval import LoneRetrieval
@@ -37,13 +25,7 @@ from ragmeter.requests.references import ReferenceSource
 from ._redaction import Redact, redacted_reference, redacted_run, redacted_scores, without_texts
 from .sampling import Candidate
 
-__all__ = [
-    "Computes",
-    "MetricSet",
-    "Offer",
-    "Preparation",
-    "UnseenRetrieval",
-]
+__all__ = ["Computes", "MetricSet", "Offer", "Preparation", "UnseenRetrieval"]
 
 
 WORK_S = 0.0002
@@ -194,11 +176,7 @@ class MetricSet:
     """Samples to compute at a time: more bring no gain here."""
 
     def __init__(
-        self,
-        metrics: Iterable[Metric],
-        max_text_chars: int | None = None,
-        *,
-        sparing: Sequence[str] = (),
+        self, metrics: Iterable[Metric], max_text_chars: int | None = None, *, sparing: Sequence[str] = ()
     ) -> None:
         self.max_text_chars = max_text_chars
         self.sparing = tuple(sparing)
@@ -209,9 +187,7 @@ class MetricSet:
         """The computed metrics that a reference makes possible."""
         self.awaiting_reference = tuple(m for m in self.awaited if reads_reference(m))
         """The awaited metrics that a reference makes possible."""
-        self._spared: dict[
-            tuple[bool, ...], tuple[tuple[ComputedMetric, ...], tuple[Metric, ...]]
-        ] = {}
+        self._spared: dict[tuple[bool, ...], tuple[tuple[ComputedMetric, ...], tuple[Metric, ...]]] = {}
         owners: dict[str, str] = {}
         for metric in self.all:
             for name in metric.score_names:
@@ -261,10 +237,7 @@ class MetricSet:
         return self._compute(self.computed_again, sample)
 
     def _compute(
-        self,
-        metrics: Iterable[ComputedMetric],
-        sample: RagSample,
-        rest: Callable[[], None] | None = None,
+        self, metrics: Iterable[ComputedMetric], sample: RagSample, rest: Callable[[], None] | None = None
     ) -> dict[str, Score]:
         scores: dict[str, Score] = {}
         began = time.perf_counter()

@@ -121,9 +121,7 @@ class Holdings:
         """Return the named workflow if there is room for `expected` series, else `OTHER`."""
         # Once one workflow was rejected, all later ones are, even if a smaller one would still have fitted.
         self._is_full = (
-            self._is_full
-            or not self.room.has(expected)
-            or len(self._workflows) >= self._most_workflows
+            self._is_full or not self.room.has(expected) or len(self._workflows) >= self._most_workflows
         )
         name = OTHER if self._is_full else name
         return self._workflows.setdefault(name, _Workflow(name))

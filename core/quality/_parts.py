@@ -96,7 +96,5 @@ class Parts:
                 self._counting.remove(smallest)
                 self._counting.add(value)
         self._traffic = {
-            value: count * faded
-            for value, count in self._traffic.items()
-            if count * faded >= FORGOTTEN
+            value: count * faded for value, count in self._traffic.items() if count * faded >= FORGOTTEN
         }

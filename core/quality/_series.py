@@ -47,13 +47,7 @@ class Series(Generic[M]):
     )
 
     def __init__(
-        self,
-        made: M,
-        slot: int,
-        judge: str,
-        direction: ScoreDirection,
-        measurement: str = "",
-        place: int = 0,
+        self, made: M, slot: int, judge: str, direction: ScoreDirection, measurement: str = "", place: int = 0
     ) -> None:
         self.current: M = made
         self.slot = slot

@@ -200,13 +200,9 @@ def _alpha(units: Sequence[Sequence[float]], level: AlphaLevel) -> float | None:
     else:
         place = _mid_ranks(counts) if level == "ordinal" else {one: one for one in counts}
         # For differences of positions, the sums of squares are sufficient.
-        seen = math.fsum(
-            _squared_gaps([place[rating] for rating in unit]) / (len(unit) - 1) for unit in units
-        )
+        seen = math.fsum(_squared_gaps([place[rating] for rating in unit]) / (len(unit) - 1) for unit in units)
         mean = math.fsum(place[rating] * count for rating, count in counts.items()) / n
-        expected = (
-            2 * n * math.fsum(count * (place[one] - mean) ** 2 for one, count in counts.items())
-        )
+        expected = 2 * n * math.fsum(count * (place[one] - mean) ** 2 for one, count in counts.items())
     return 1.0 - (n - 1) * seen / expected
 
 
@@ -223,9 +219,7 @@ def _drawn_interval_alphas(
         parts.append((len(unit), sum(away), squares, _squared_gaps(unit) / (len(unit) - 1)))
     found: list[float | None] = []
     for _ in range(draws):
-        counts, totals, squares_of, seen = map(
-            sum, zip(*chance.choices(parts, k=len(parts)), strict=True)
-        )
+        counts, totals, squares_of, seen = map(sum, zip(*chance.choices(parts, k=len(parts)), strict=True))
         expected = 2 * (counts * squares_of - totals * totals)
         found.append(None if expected <= 1e-12 else 1.0 - (counts - 1) * seen / expected)
     return found
@@ -324,9 +318,7 @@ def binary_confusion(
         judged_good: The same for the judge's numbers, if different.
     """
     says_good = judged_good or is_good
-    counts = Counter(
-        (is_good(label), says_good(judged)) for label, judged in zip(people, judge, strict=True)
-    )
+    counts = Counter((is_good(label), says_good(judged)) for label, judged in zip(people, judge, strict=True))
     return Confusion(
         good_good=counts[True, True],
         good_bad=counts[True, False],

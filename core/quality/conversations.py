@@ -40,15 +40,7 @@ class ConversationSums:
         self._sums: dict[Hashable, array[float]] = {}
         self.turns = 0
 
-    def add(
-        self,
-        family: Hashable,
-        place: int,
-        sums: Moments,
-        weight: float,
-        value: float,
-        now: float,
-    ) -> None:
+    def add(self, family: Hashable, place: int, sums: Moments, weight: float, value: float, now: float) -> None:
         """Add a value to the earlier ones of the same score.
 
         After `SILENCE_S` without one, and `MAX_REPEATS` of a question, a value begins another conversation.
@@ -68,9 +60,7 @@ class ConversationSums:
         if len(here) <= place:
             here.frombytes(bytes(8 * (place + _FIELDS - len(here))))
         elif here[place]:
-            if now - here[place + 3] > SILENCE_S or (
-                self.is_question and here[place] >= MAX_REPEATS
-            ):
+            if now - here[place + 3] > SILENCE_S or (self.is_question and here[place] >= MAX_REPEATS):
                 here[place] = here[place + 1] = here[place + 2] = 0.0
             else:
                 is_turn = not self.is_question

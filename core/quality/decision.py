@@ -89,11 +89,7 @@ class Check:
             "mean": self.mean,
             "ci95": None if self.interval is None else list(self.interval),
             "count": self.count,
-            **(
-                {}
-                if self.score is None
-                else {"score": self.score, "before": self.before, "now": self.now}
-            ),
+            **({} if self.score is None else {"score": self.score, "before": self.before, "now": self.now}),
         }
 
 
@@ -139,9 +135,7 @@ def limit_of(text: str, given_as: str = "--fail-under") -> Limit:
         value = math.nan
     if not name.strip() or not math.isfinite(value):
         sign_of = "=" if given_as.startswith("--") else ">="  # a shell reads > as a redirection
-        raise ConfigurationError(
-            f"{given_as} {text!r}: write NAME{sign_of}VALUE, e.g. recall{sign_of}0.8"
-        )
+        raise ConfigurationError(f"{given_as} {text!r}: write NAME{sign_of}VALUE, e.g. recall{sign_of}0.8")
     return Limit(name.strip(), value, _SIGNS[sign])
 
 
@@ -165,9 +159,7 @@ def check_limits(limits: Sequence[Limit], metrics: Sequence[Metric]) -> None:
         lowest, highest = metric.range
         if metric.direction_of(limit.name) == "none":
             continue  # `decide` reports what is possible for such a score
-        if (lowest is not None and limit.value < lowest) or (
-            highest is not None and limit.value > highest
-        ):
+        if (lowest is not None and limit.value < lowest) or (highest is not None and limit.value > highest):
             raise ConfigurationError(
                 f"--fail-under {limit.name}: {limit.value:g} is not from {lowest} to {highest}, its range"
             )
@@ -199,9 +191,7 @@ def decide(
         return None
     fallen: Sequence[Check] = ()
     known = {one.name: one for one in summaries}
-    checks = [
-        _check_limit(limit, known.get(limit.name), unreadable, known) for limit in asked.limits
-    ]
+    checks = [_check_limit(limit, known.get(limit.name), unreadable, known) for limit in asked.limits]
     if asked.baseline is not None:
         named = {limit.name for limit in asked.limits}
         compared = {
@@ -211,11 +201,7 @@ def decide(
         }
         deciding = [check for name, check in compared.items() if not named or name in named]
         checks += deciding
-        fallen = [
-            check
-            for check in compared.values()
-            if check not in deciding and check.outcome == "fail"
-        ]
+        fallen = [check for check in compared.values() if check not in deciding and check.outcome == "fail"]
         if not deciding:
             checks.append(Check("not worse than the baseline", "blocked", "no score to compare"))
     consists = None if asked.baseline is None else _consists(asked.baseline, rows)
@@ -232,14 +218,10 @@ def _consists(old: RowScores, new: RowScores) -> str | None:
             for question, earlier, later in old.pairs(new, name)
             if question is not None
             for was, then in zip(earlier, later, strict=False)
-            if was.measurement == then.measurement
-            and was.value is not None
-            and then.value is not None
+            if was.measurement == then.measurement and was.value is not None and then.value is not None
         ]
         if pairs:
-            before[name], now[name] = (
-                math.fsum(half) / len(pairs) for half in zip(*pairs, strict=True)
-            )
+            before[name], now[name] = (math.fsum(half) / len(pairs) for half in zip(*pairs, strict=True))
     return "; ".join(map(str, notes_on_fall(before, now))) or None
 
 
@@ -248,17 +230,13 @@ def _ends(one: ScoreSummary) -> tuple[float, float] | None:
     return None if lowest is None or highest is None or lowest >= highest else (lowest, highest)
 
 
-def _check_limit(
-    limit: Limit, one: ScoreSummary | None, unreadable: int, names: Collection[str]
-) -> Check:
+def _check_limit(limit: Limit, one: ScoreSummary | None, unreadable: int, names: Collection[str]) -> Check:
     side = _side_of(limit, "none" if one is None else one.direction)
     what = f"{limit.name} at {side} {limit.value:g}"
     if one is None:
         if not names:
             return Check(what, "blocked", "nothing was scored")
-        return Check(
-            what, "blocked", f"this run has no such score{_hint_for_name(limit.name, names)}"
-        )
+        return Check(what, "blocked", f"this run has no such score{_hint_for_name(limit.name, names)}")
     ends = _ends(one)
     problem = _contradiction(limit, one.direction)
     if ends is None and problem is None:
@@ -335,11 +313,7 @@ def _each(limit: Limit, rows: Sequence[Mapping[str, Score]], names: Collection[s
     side = _side_of(limit, direction)
     what = f"each {limit.name} at {side} {limit.value:g}"
     if not there:
-        said = (
-            f"no row has such a score{_hint_for_name(limit.name, names)}"
-            if rows
-            else "there are no rows"
-        )
+        said = f"no row has such a score{_hint_for_name(limit.name, names)}" if rows else "there are no rows"
         return Check(what, "blocked", said)
     if (problem := _contradiction(limit, direction)) is not None:
         return Check(what, "blocked", problem)
@@ -384,11 +358,7 @@ def _side(lower: float, upper: float, limit: float, side: Side = "least") -> Out
 
 
 def _check_baseline(
-    one: ScoreSummary,
-    old: RowScores,
-    new: RowScores,
-    tolerance: float,
-    unreadable: int,
+    one: ScoreSummary, old: RowScores, new: RowScores, tolerance: float, unreadable: int
 ) -> Check:
     """Compare the mean with the baseline's, over the questions of both."""
     name = one.name
@@ -427,9 +397,7 @@ def _check_baseline(
         return _side(*((-high, -low) if one.direction == "lower" else (low, high)), -tolerance)
 
     outcome = side(lower, upper)
-    others = {
-        side(*difference_interval([*differences, *[end] * missing])[1:]) for end in (-1.0, 1.0)
-    }
+    others = {side(*difference_interval([*differences, *[end] * missing])[1:]) for end in (-1.0, 1.0)}
     said = (
         f"difference {mean * width:+.3f}, 95 % interval {lower * width:+.3f} to {upper * width:+.3f}, "
         f"{paired} pairs"

@@ -21,9 +21,7 @@ _Rows = dict[str, tuple[int, str | None, dict[str, RowScore]]]
 
 
 def read_scores(
-    path: Path,
-    given_as: str,
-    measured_by: Callable[[str, Mapping[str, Any]], str] | None = None,
+    path: Path, given_as: str, measured_by: Callable[[str, Mapping[str, Any]], str] | None = None
 ) -> RowScores:
     """Return the scores of the file's rows.
 
@@ -42,9 +40,7 @@ def read_scores(
             for number, line in lines_of(file):
                 _read(f"{given_as} {str(path)!r}, line {number}", line, rows, measured_by)
     except OSError as error:
-        raise ConfigurationError(
-            f"{given_as} {str(path)!r} cannot be read: {error.strerror}"
-        ) from error
+        raise ConfigurationError(f"{given_as} {str(path)!r} cannot be read: {error.strerror}") from error
     if not rows:
         raise ConfigurationError(f"{given_as} {str(path)!r} holds no scores")
     found = RowScores()
@@ -54,10 +50,7 @@ def read_scores(
 
 
 def _read(
-    where: str,
-    line: bytes,
-    rows: _Rows,
-    measured_by: Callable[[str, Mapping[str, Any]], str] | None,
+    where: str, line: bytes, rows: _Rows, measured_by: Callable[[str, Mapping[str, Any]], str] | None
 ) -> None:
     try:
         record = object_of(line)

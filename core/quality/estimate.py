@@ -28,13 +28,7 @@ from ragmeter.metrics._display.mean_interval import (
 from .estimates import Estimate, EstimateMethod
 from .moments import Clustering, FreeMoments, JudgedMoments, Moments
 
-__all__ = [
-    "always_valid_half",
-    "difference_interval",
-    "estimate",
-    "student_quantile",
-    "wilson_interval",
-]
+__all__ = ["always_valid_half", "difference_interval", "estimate", "student_quantile", "wilson_interval"]
 
 MISSES = 0.05
 """Accepted share of intervals that miss the truth."""
@@ -56,9 +50,7 @@ class _CorrectedMean(NamedTuple):
     gain: float = 1.0
 
 
-def estimate(
-    moments: Moments, labels: JudgedMoments | None = None, *, design_effect: float = 1.0
-) -> Estimate:
+def estimate(moments: Moments, labels: JudgedMoments | None = None, *, design_effect: float = 1.0) -> Estimate:
     """Return the mean with its interval.
 
     Args:

@@ -152,9 +152,7 @@ def _html_of(found: Iterable[tuple[QualityKey | None, Estimate]]) -> str:
 
     rows = []
     for key, one in found:
-        under = (
-            "" if key is None else ", ".join(name for name in (key.workflow, key.segment) if name)
-        )
+        under = "" if key is None else ", ".join(name for name in (key.workflow, key.segment) if name)
         rows.append(
             (
                 ("" if key is None else f"<b>{html.text(key.score)}</b>")
@@ -167,10 +165,7 @@ def _html_of(found: Iterable[tuple[QualityKey | None, Estimate]]) -> str:
             )
         )
     return html.fragment(
-        html.table(
-            ("score", "mean", "95 % interval", "measured requests", "without a value", "method"),
-            rows,
-        )
+        html.table(("score", "mean", "95 % interval", "measured requests", "without a value", "method"), rows)
     )
 
 

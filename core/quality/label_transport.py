@@ -63,9 +63,7 @@ def transport_share(judge_good: float, k_eff: float, errors: Confusion) -> Trans
     bad = errors.bad_good + errors.bad_bad
     n = good + bad
 
-    def nothing(
-        status: Literal["few_labels", "judge_tells_nothing", "nothing_judged"],
-    ) -> TransportedShare:
+    def nothing(status: Literal["few_labels", "judge_tells_nothing", "nothing_judged"]) -> TransportedShare:
         return TransportedShare(share=None, lower=0.0, upper=1.0, status=status, n_labelled=n)
 
     if k_eff <= 0:

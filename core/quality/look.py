@@ -52,9 +52,7 @@ def band_of(relevance: float | None, rules: VerdictRules) -> Band:
 def band_rates(labels: Iterable[Label], rules: VerdictRules) -> Mapping[str, VerdictRate]:
     """Return the rate of each band, as `rates_of`; labels without a relevance do not count."""
     banded = (
-        replace(one, verdict=band_of(one.relevance, rules))
-        for one in labels
-        if one.relevance is not None
+        replace(one, verdict=band_of(one.relevance, rules)) for one in labels if one.relevance is not None
     )
     return rates_of(banded, get_args(Band))
 

@@ -51,9 +51,7 @@ class Objective:
 
     def __post_init__(self) -> None:
         if not _is_text(self.score) or not self.score.strip():
-            raise ConfigurationError(
-                f'objective: the score is {self.score!r}; name one, e.g. "faithfulness"'
-            )
+            raise ConfigurationError(f'objective: the score is {self.score!r}; name one, e.g. "faithfulness"')
         if (self.at_least is None) == (self.at_most is None):
             raise ConfigurationError(
                 f"objective of {self.score}: pass at_least= where higher is better, or at_most= where lower "
@@ -70,9 +68,7 @@ class Objective:
                 "five requests in a hundred may be bad"
             )
         if self.workflow is not None and not _is_text(self.workflow):
-            raise ConfigurationError(
-                f"objective of {self.score}: workflow is {self.workflow!r}; it is a name"
-            )
+            raise ConfigurationError(f"objective of {self.score}: workflow is {self.workflow!r}; it is a name")
 
     @property
     def threshold(self) -> float:
@@ -150,9 +146,7 @@ def parse_objective(text: str) -> Objective:
     """
     found = _FORM.fullmatch(text.strip())
     if found is None:
-        raise ConfigurationError(
-            f"objective {text!r}: write it as in {EXAMPLE!r}; <= where lower is better"
-        )
+        raise ConfigurationError(f"objective {text!r}: write it as in {EXAMPLE!r}; <= where lower is better")
     workflow = found["workflow"]
     threshold = float(found["threshold"])
     is_least = found["side"] in (">=", "≥")

@@ -70,16 +70,9 @@ class Population:
 
     def __init__(self, metrics: Sequence[Metric], judge_model: str | None) -> None:
         self._metrics = [
-            (metric, scores)
-            for metric in metrics
-            if (scores := _bounded_scores(metric, judge_model))
+            (metric, scores) for metric in metrics if (scores := _bounded_scores(metric, judge_model))
         ]
-        inputs = {
-            option
-            for metric, _ in self._metrics
-            for need in metric.needs
-            for option in need.split("|")
-        }
+        inputs = {option for metric, _ in self._metrics for need in metric.needs for option in need.split("|")}
         self._fields = sorted(name for name in inputs if not name.startswith(_OF_REFERENCE))
         self._reference_fields = sorted(
             name.removeprefix(_OF_REFERENCE) for name in inputs if name.startswith(_OF_REFERENCE)
@@ -102,10 +95,7 @@ class Population:
             if len(self._known) >= MAX_KINDS:
                 self._known.clear()
             found = self._known[kind] = tuple(
-                score
-                for metric, scores in self._metrics
-                if is_measurable(metric, sample)
-                for score in scores
+                score for metric, scores in self._metrics if is_measurable(metric, sample) for score in scores
             )
         return found
 
@@ -126,9 +116,7 @@ def _bounded_scores(metric: Metric, judge_model: str | None) -> tuple[JudgedScor
         return ()
     judge = (judge_model if metric.judged else None) or ""
     return tuple(
-        JudgedScore(
-            name, measurement_of(name, metric.definition, judge), lowest, highest, direction
-        )
+        JudgedScore(name, measurement_of(name, metric.definition, judge), lowest, highest, direction)
         for name in metric.score_names
         if (direction := metric.direction_of(name)) != "none"
     )

@@ -46,9 +46,7 @@ class StreamPositions:
         max_streams: Most streams.
     """
 
-    def __init__(
-        self, window: int = WINDOW, warm_up: int = WARM_UP, max_streams: int = MAX_STREAMS
-    ) -> None:
+    def __init__(self, window: int = WINDOW, warm_up: int = WARM_UP, max_streams: int = MAX_STREAMS) -> None:
         self._window = window
         self._warm_up = warm_up
         self._max_streams = max_streams
@@ -93,9 +91,7 @@ class StreamPositions:
         if position is None:
             note = f"not known before {self._warm_up} requests of this stream; {count} so far"
         else:
-            note = (
-                f"{score.name} is above {100 * position:.0f} % of the last {count} of this stream"
-            )
+            note = f"{score.name} is above {100 * position:.0f} % of the last {count} of this stream"
         return Score(
             name=position_name(score.name),
             value=position,

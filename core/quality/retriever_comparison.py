@@ -143,10 +143,7 @@ class RetrieverComparison:
         self._count(sample, found, None if first is None or second is None else (first, second))
 
     def _count(
-        self,
-        sample: RagSample,
-        found: Sequence[RetrievedContext],
-        values: tuple[float, float] | None,
+        self, sample: RagSample, found: Sequence[RetrievedContext], values: tuple[float, float] | None
     ) -> None:
         """Count the scores of both lists; None: missing."""
         if values is None:

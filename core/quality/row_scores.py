@@ -68,12 +68,9 @@ class RowScores:
 
     def of(self, name: str) -> Iterator[tuple[str | None, Sequence[RowScore]]]:
         """Yield the scores of one name by question, sorted by question, the rows of each in order."""
-        self._database.execute(
-            "CREATE INDEX IF NOT EXISTS by_name ON scores (name, question, place)"
-        )
+        self._database.execute("CREATE INDEX IF NOT EXISTS by_name ON scores (name, question, place)")
         rows = self._database.execute(
-            "SELECT question, measurement, value, status FROM scores WHERE name = ? "
-            "ORDER BY question, place",
+            "SELECT question, measurement, value, status FROM scores WHERE name = ? ORDER BY question, place",
             (name,),
         )
         for question, group in groupby(rows, key=lambda row: row[0]):

@@ -139,9 +139,7 @@ class QualityTable:
                 return None
             conversation = self._conversations.of(run.conversation_id, run.sample.question)
             holdings = self._holdings(run.resource)
-            name, families = holdings.families(
-                run.name or "", segments, slot, len(scores) + len(judged)
-            )
+            name, families = holdings.families(run.name or "", segments, slot, len(scores) + len(judged))
             room = holdings.room
             objective_of = self._objectives.of if self._objectives.all() else None
             objectives = None
@@ -194,21 +192,11 @@ class QualityTable:
                     )
                     if value is not None and counted.conversation is not None:
                         counted.conversation.add(
-                            family,
-                            series.place,
-                            series.current,
-                            1.0 / probability,
-                            value,
-                            counted.at,
+                            family, series.place, series.current, 1.0 / probability, value, counted.at
                         )
 
     def estimates(
-        self,
-        workflow: str | None,
-        window_s: float,
-        *,
-        segment: str | None = None,
-        service: str | None = None,
+        self, workflow: str | None, window_s: float, *, segment: str | None = None, service: str | None = None
     ) -> Estimates:
         """Return the estimates of all scores over the last `window_s` seconds.
 
@@ -225,9 +213,7 @@ class QualityTable:
                 if segment in (None, one.segment):
                     key = QualityKey(one.score, one.workflow, one.segment)
                     found[key] = _plus(found.get(key), one.series, first)
-        return Estimates(
-            {key: self._estimate(one, key.score, key.workflow) for key, one in found.items()}
-        )
+        return Estimates({key: self._estimate(one, key.score, key.workflow) for key, one in found.items()})
 
     def estimate(
         self,
@@ -261,19 +247,14 @@ class QualityTable:
         objective = self._objectives.of(score, workflow)
         return replace(
             estimate(found.sums, design_effect=found.effect),
-            objective=None
-            if objective is None
-            else _scale_to_unit(objective.threshold, *found.range),
+            objective=None if objective is None else _scale_to_unit(objective.threshold, *found.range),
             objective_share=None if objective is None else objective.share,
         )
 
     def totals(self) -> list[QualitySums]:
         """Return the sums since the start, for exporters."""
         with self._lock:
-            return [
-                self._exported_sums(holdings, one, one.series.totals())
-                for holdings, one in self._all()
-            ]
+            return [self._exported_sums(holdings, one, one.series.totals()) for holdings, one in self._all()]
 
     def slots(self, since: float, *, unfinished: bool = False) -> list[SlotSums]:
         """Return the sums of each completed five-minute slot, oldest first.
@@ -295,9 +276,7 @@ class QualityTable:
             ]
         return sorted(found, key=lambda one: one.at)
 
-    def _exported_sums(
-        self, holdings: Holdings, found: HeldSeries, sums: dict[str, float]
-    ) -> QualitySums:
+    def _exported_sums(self, holdings: Holdings, found: HeldSeries, sums: dict[str, float]) -> QualitySums:
         objective = self._objectives.of(found.score, found.workflow)
         if objective is None:
             del sums["low"]
@@ -379,9 +358,7 @@ def _count_free(
 ) -> None:
     for score in scores:
         name, value, status = score.name, score.value, score.status
-        if value is None and (
-            status == "missing_input" or (status == "skipped" and score.error_type is None)
-        ):
+        if value is None and (status == "missing_input" or (status == "skipped" and score.error_type is None)):
             continue  # the score does not apply to this request
         lowest, highest = score.range
         if score.direction == "none" or lowest is None or highest is None or lowest >= highest:

@@ -20,15 +20,7 @@ from ragmeter.metrics.verdict import Verdict, VerdictRules
 
 from .labels import Label, labelled_requests, probability_sample, read_labels
 
-__all__ = [
-    "LEAST_LABELS",
-    "VerdictRate",
-    "rated_rules",
-    "rates_in",
-    "rates_of",
-    "sentences",
-    "verdict_rates",
-]
+__all__ = ["LEAST_LABELS", "VerdictRate", "rated_rules", "rates_in", "rates_of", "sentences", "verdict_rates"]
 
 LEAST_LABELS = 50
 """Least number of labelled requests with a verdict for these rates to replace the defaults."""
@@ -116,11 +108,7 @@ class _RatedRules(VerdictRules):
     def of_values(self, values: Mapping[str, float], status: SampleStatus = "ok") -> Verdict | None:
         verdict = super().of_values(values, status)
         rate = None if verdict is None else self.rates.get(verdict.word)
-        return (
-            verdict
-            if verdict is None or rate is None
-            else verdict.model_copy(update={"rate": rate})
-        )
+        return verdict if verdict is None or rate is None else verdict.model_copy(update={"rate": rate})
 
 
 def rated_rules(rules: VerdictRules, labels: Path) -> VerdictRules:

@@ -11,9 +11,7 @@ from ragmeter.metrics import RagSample, RetrievalStage, RetrievedContext
 from ragmeter.metrics.sample import ContextsBy, SampleStatus
 
 
-def joined_stages(
-    parts: Iterable[Sequence[RetrievalStage] | None],
-) -> list[RetrievalStage]:
+def joined_stages(parts: Iterable[Sequence[RetrievalStage] | None]) -> list[RetrievalStage]:
     """Concatenate the stages of a request's parts."""
     joined: list[RetrievalStage] = []
     for stages in parts:

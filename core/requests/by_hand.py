@@ -24,12 +24,7 @@ from opentelemetry.trace import SpanContext
 
 from ragmeter._runtime.guard import Guard, front_door
 from ragmeter.exporters.protocol import RagRun, Retrieval
-from ragmeter.metrics import (
-    RagSample,
-    Reference,
-    RetrievalStage,
-    RetrievedContext,
-)
+from ragmeter.metrics import RagSample, Reference, RetrievalStage, RetrievedContext
 from ragmeter.metrics.sample import SampleStatus, StageKind, search_query_of
 
 from ._grouping import contexts_of, joined_stages, rule_of, status_of
@@ -74,9 +69,7 @@ def error_type(error: BaseException | None) -> str | None:
 
 def current_span_context() -> SpanContext | None:
     """Return the context of the span that is current here, or None."""
-    context: SpanContext | None = (
-        trace.get_current_span().get_span_context()
-    )  # MLflow's may be None
+    context: SpanContext | None = trace.get_current_span().get_span_context()  # MLflow's may be None
     return context if context is not None and context.is_valid else None
 
 
@@ -180,9 +173,7 @@ class Request:
         with self._guard:
             now = time.time_ns()
             given = as_contexts(contexts, "retrieved")
-            began = (
-                started_ns if type(started_ns) is int and 0 < started_ns < now else self._last_ns
-            )
+            began = started_ns if type(started_ns) is int and 0 < started_ns < now else self._last_ns
             self._recorded.append(
                 _RecordedRetrieval(
                     started_ns=began or now,
@@ -287,9 +278,7 @@ class Request:
             scope=self._outer,
         )
 
-    def _contexts_of(
-        self, recorded: _RecordedRetrieval | _RecordedStage
-    ) -> tuple[RetrievedContext, ...]:
+    def _contexts_of(self, recorded: _RecordedRetrieval | _RecordedStage) -> tuple[RetrievedContext, ...]:
         contexts: list[RetrievedContext] = []
         for context in recorded.contexts:
             with self._guard:
@@ -325,9 +314,7 @@ class Request:
                 retrievals.append(retrieval)
                 found = retrieval.contexts
                 stages.append(
-                    RetrievalStage(
-                        name=retrieval.name or "retriever", kind="retriever", contexts=found
-                    )
+                    RetrievalStage(name=retrieval.name or "retriever", kind="retriever", contexts=found)
                 )
                 given = (*given, len(stages) - 1)
                 contexts = (*(contexts or ()), *found)
@@ -343,11 +330,7 @@ class Request:
         return retrievals, contexts
 
     def _build(
-        self,
-        parts: Sequence[RunBuilder],
-        ended_ns: int,
-        status: SampleStatus | None,
-        error_type: str | None,
+        self, parts: Sequence[RunBuilder], ended_ns: int, status: SampleStatus | None, error_type: str | None
     ) -> RagRun | None:
         runs = [run for run in (part() for part in parts) if run is not None]
         samples = [run.sample for run in runs]
@@ -368,8 +351,7 @@ class Request:
         if question is None:
             question = next((s.question for s in samples if s.question is not None), None)
         retrievals = sorted(
-            (*recorded, *(item for run in runs for item in run.retrievals)),
-            key=lambda item: item.started_ns,
+            (*recorded, *(item for run in runs for item in run.retrievals)), key=lambda item: item.started_ns
         )
         return RagRun(
             sample=RagSample(
@@ -396,9 +378,7 @@ class Request:
             tags=own.tags,
             metadata=own.metadata,
             framework_metadata={
-                key: value
-                for run in reversed(runs)
-                for key, value in run.framework_metadata.items()
+                key: value for run in reversed(runs) for key, value in run.framework_metadata.items()
             },
             error_type=error_type or next((r.error_type for r in runs if r.error_type), None),
         )

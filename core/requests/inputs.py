@@ -49,10 +49,7 @@ def as_context(value: object) -> RetrievedContext:
 
 def _first(value: object, *names: str) -> Any:
     """Return the first of these fields that is set, or None."""
-    found = (
-        value.get(name) if isinstance(value, Mapping) else getattr(value, name, None)
-        for name in names
-    )
+    found = (value.get(name) if isinstance(value, Mapping) else getattr(value, name, None) for name in names)
     return next((item for item in found if item is not None), None)
 
 

@@ -163,9 +163,7 @@ class RecentRetrievals:
             for place in tuple(self._by_place)[: MOST_PLACES // 10]:
                 self._by_place.pop(place, None)
 
-    def before(
-        self, own: Sequence[LoneRetrieval], around: Surroundings
-    ) -> tuple[LoneRetrieval, ...]:
+    def before(self, own: Sequence[LoneRetrieval], around: Surroundings) -> tuple[LoneRetrieval, ...]:
         """Return the retrievals whose documents a call may have received.
 
         Args:
@@ -189,9 +187,7 @@ def recent(before: Sequence[LoneRetrieval]) -> Sequence[LoneRetrieval]:
     if not before:
         return ()
     since = time.monotonic() - LONGEST_S
-    found = [
-        one for one in before if one.ended_s > since and (one.documents or one.ended_s == math.inf)
-    ]
+    found = [one for one in before if one.ended_s > since and (one.documents or one.ended_s == math.inf)]
     return found[-MOST_TOGETHER:] or before[-1:]
 
 
@@ -243,9 +239,7 @@ def with_retrievals(run: RagRun, found: Collection[RagRun]) -> RagRun:
     samples = [one.sample for one in found]
     retrievals = (*(item for one in found for item in one.retrievals), *run.retrievals)
     stages = joined_stages(sample.stages for sample in (*samples, run.sample))
-    known = {
-        (one.id, one.text, one.score): one for sample in samples for one in sample.contexts or ()
-    }
+    known = {(one.id, one.text, one.score): one for sample in samples for one in sample.contexts or ()}
     contexts = run.sample.contexts
     return replace(
         run,
@@ -254,9 +248,7 @@ def with_retrievals(run: RagRun, found: Collection[RagRun]) -> RagRun:
         sample=run.sample.model_copy(
             update={
                 "stages": tuple(stages) or None,
-                "search_query": search_query_of(
-                    run.sample.question, [one.query for one in retrievals]
-                ),
+                "search_query": search_query_of(run.sample.question, [one.query for one in retrievals]),
                 "contexts": None
                 if contexts is None
                 else tuple(known.get((one.id, one.text, one.score), one) for one in contexts),
@@ -289,10 +281,7 @@ class LoneRetrievals:
             return False
         offer.alone.wait(offer.build)
         self._held.append((offer.alone, offer))
-        while (
-            len(self._held) > MOST_WAITING
-            or sum(one.size_bytes for _, one in self._held) > MOST_BYTES
-        ):
+        while len(self._held) > MOST_WAITING or sum(one.size_bytes for _, one in self._held) > MOST_BYTES:
             self._end(*self._held.popleft())
         return True
 

@@ -26,13 +26,7 @@ _REASONS = re.compile(
     re.IGNORECASE,
 )
 """Finish reasons that are refusals; merged stream chunks may repeat the word."""
-_REASON_KEYS = (
-    "finish_reason",
-    "stop_reason",
-    "finishReason",
-    "stopReason",
-    "native_finish_reason",
-)
+_REASON_KEYS = ("finish_reason", "stop_reason", "finishReason", "stopReason", "native_finish_reason")
 _REASON_KEYS_BELOW = (*_REASON_KEYS, "reason")
 _HOLDERS = ("response_metadata", "generation_info", "incomplete_details", "choices", "raw")
 """Fields of a reply that may hold its finish reason."""
@@ -50,11 +44,7 @@ def _fields(value: object) -> Callable[[str], Any]:
         return lambda name: getattr(value, name, None)
     # A missing attribute of a pydantic object is slow to look up.
     more = getattr(value, "__pydantic_extra__", None)
-    return (
-        fields.get
-        if not more
-        else {**more, **{name: field for name, field in fields.items() if field}}.get
-    )
+    return fields.get if not more else {**more, **{name: field for name, field in fields.items() if field}}.get
 
 
 def refusal_part(part: object) -> str | None:

@@ -121,9 +121,7 @@ def _restore(variable: ContextVar[T], token: Token[T]) -> None:
 
 def leave_host() -> None:
     """Detach this worker thread, so that its work is neither traced nor captured."""
-    unsampled = NonRecordingSpan(
-        SpanContext(trace_id=1, span_id=1, is_remote=True, trace_flags=TraceFlags(0))
-    )
+    unsampled = NonRecordingSpan(SpanContext(trace_id=1, span_id=1, is_remote=True, trace_flags=TraceFlags(0)))
     quiet = otel_context.set_value(_SUPPRESS_KEY, True, Context())
     otel_context.attach(trace.set_span_in_context(unsampled, quiet))
     _suppressed.set(True)

@@ -67,11 +67,7 @@ class Settings(BaseSettings):
     """All settings. The field ``sample_rate`` is ``RAGMETER_SAMPLE_RATE``, and so on."""
 
     model_config = SettingsConfigDict(
-        env_prefix=PREFIX,
-        extra="ignore",
-        frozen=True,
-        env_ignore_empty=True,
-        use_attribute_docstrings=True,
+        env_prefix=PREFIX, extra="ignore", frozen=True, env_ignore_empty=True, use_attribute_docstrings=True
     )
 
     enabled: bool = _setting(True, "instrument()")
@@ -111,9 +107,7 @@ class Settings(BaseSettings):
     """How long a broker may take to say that a message is safe."""
     queue_spool: str | None = _setting(None, "FleetPublisher(spool)")
     """Path of a folder that keeps messages while the broker is away; unset: they wait in memory."""
-    queue_spool_bytes: int = _setting(
-        256 * 1024 * 1024, "FleetPublisher(spool_bytes)", unit="bytes", gt=0
-    )
+    queue_spool_bytes: int = _setting(256 * 1024 * 1024, "FleetPublisher(spool_bytes)", unit="bytes", gt=0)
     """What each publishing process may keep there, or in the folder of a ``spool:///dir``."""
     worker_processes: int | None = _setting(None, "ragmeter worker", unit="processes", gt=0, le=256)
     """Processes of ``ragmeter worker``; unset: as many as cores."""
@@ -194,17 +188,11 @@ class Settings(BaseSettings):
     judge_budget_share: float = _setting(0.125, "SharedBudget(share)", "share", ge=0, le=1)
     """Share of each limit that a process grants itself while that Redis is away: 1 divided by the number of
     processes."""
-    judge_calls_per_minute: int | None = _setting(
-        None, "JudgeBudget(calls_per_minute)", "calls", gt=0
-    )
+    judge_calls_per_minute: int | None = _setting(None, "JudgeBudget(calls_per_minute)", "calls", gt=0)
     """Most calls in any sixty seconds; unset: no limit."""
-    judge_tokens_per_minute: int | None = _setting(
-        None, "JudgeBudget(tokens_per_minute)", "tokens", gt=0
-    )
+    judge_tokens_per_minute: int | None = _setting(None, "JudgeBudget(tokens_per_minute)", "tokens", gt=0)
     """Most tokens, of prompts and replies, in any sixty seconds; unset: no limit."""
-    judge_cost_per_minute: float | None = _setting(
-        None, "JudgeBudget(cost_per_minute)", "money", gt=0
-    )
+    judge_cost_per_minute: float | None = _setting(None, "JudgeBudget(cost_per_minute)", "money", gt=0)
     """Most money in any sixty seconds, in the currency of the prices; unset: no limit."""
     judge_max_cost: float | None = _setting(None, "JudgeBudget(max_cost)", "money", gt=0)
     """Stop judging for good once this much was spent; unset: no limit."""
@@ -212,9 +200,7 @@ class Settings(BaseSettings):
     """Price of a million prompt tokens."""
     judge_output_price: float | None = _setting(None, "JudgeBudget(output_price)", "money", ge=0)
     """Price of a million tokens written by the judge."""
-    judge_cached_input_price: float | None = _setting(
-        None, "JudgeBudget(cached_input_price)", "money", ge=0
-    )
+    judge_cached_input_price: float | None = _setting(None, "JudgeBudget(cached_input_price)", "money", ge=0)
     """Price of a million prompt tokens from the endpoint's own cache; unset: as the others."""
     embedding_model: str | None = _setting(None, "OpenAIEmbedder(model)")
     """Model of the embedder for semantic metrics; unset: no embedder."""
@@ -228,17 +214,13 @@ class Settings(BaseSettings):
     """Put before every chunk, likewise, such as ``passage: ``."""
     embedding_calls_per_minute: int | None = _setting(None, "OpenAIEmbedder(budget)", "calls", gt=0)
     """Most calls to the embedder in any sixty seconds; unset: no limit."""
-    embedding_tokens_per_minute: int | None = _setting(
-        None, "OpenAIEmbedder(budget)", "tokens", gt=0
-    )
+    embedding_tokens_per_minute: int | None = _setting(None, "OpenAIEmbedder(budget)", "tokens", gt=0)
     """Most tokens, estimated, in any sixty seconds; unset: no limit."""
     span_mode: Literal["auto", "own", "evaluation", "off"] = _setting(
         "auto", "OpenTelemetryExporter(span_mode)"
     )
     """Which spans are written."""
-    events: Literal["log", "span_event", "both", "off"] = _setting(
-        "log", "OpenTelemetryExporter(events)"
-    )
+    events: Literal["log", "span_event", "both", "off"] = _setting("log", "OpenTelemetryExporter(events)")
     """How score events are written."""
     exporters: Names | None = _setting(None)
     """Where results go: ``otel``, ``console``, ``phoenix``, ``langfuse``, ``gaps``, separated by commas; unset:

@@ -28,8 +28,7 @@ given ones. ``ragmeter run``, which runs other programs, registers here."""
 
 
 def exporters_of(
-    given: str | Iterable[str | Exporter],
-    otel: Callable[..., Exporter] | None = None,
+    given: str | Iterable[str | Exporter], otel: Callable[..., Exporter] | None = None
 ) -> tuple[Exporter, ...]:
     """Return the exporters for names and objects.
 

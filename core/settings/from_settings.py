@@ -49,9 +49,7 @@ _CAPTURING = ("queue_size", "queue_bytes", "shutdown_timeout_s", "late_window", 
 def _group(settings: Settings, kind: type[T], *fields: str) -> T:
     """Return a group of arguments from its settings; `fields`: only these."""
     named = fields or fields_of(kind.__name__)
-    return kind(
-        **{argument_of(one).partition("(")[2][:-1]: getattr(settings, one) for one in named}
-    )
+    return kind(**{argument_of(one).partition("(")[2][:-1]: getattr(settings, one) for one in named})
 
 
 def meter_arguments() -> dict[str, Any]:
@@ -101,9 +99,7 @@ def _scoring_arguments(settings: Settings) -> dict[str, Any]:
 
 def _alarms(settings: Settings) -> Alarms | None:
     url = settings.change_webhook
-    alarms = replace(
-        _group(settings, Alarms), webhook=None if url is None else url.get_secret_value()
-    )
+    alarms = replace(_group(settings, Alarms), webhook=None if url is None else url.get_secret_value())
     if settings.alarms:
         return alarms
     if alarms.webhook or alarms.check or alarms.state:
@@ -117,10 +113,7 @@ def _metrics(settings: Settings, embedder: Embedder | None) -> Sequence[Metric] 
         return None
     with naming("metrics"):
         metrics = resolve_metrics(
-            settings.metrics,
-            judged=settings.judge_model is not None,
-            fused=settings.fused,
-            embedder=embedder,
+            settings.metrics, judged=settings.judge_model is not None, fused=settings.fused, embedder=embedder
         )
         judged = ", ".join(metric.name for metric in metrics if metric.judged)
         if judged and settings.judge_model is None:
@@ -168,9 +161,7 @@ def _judge(settings: Settings) -> Judge | None:
     )
 
 
-def budget_and_cache(
-    settings: Settings, *, waits: bool = False
-) -> tuple[JudgeBudget, JudgeCache | str | bool]:
+def budget_and_cache(settings: Settings, *, waits: bool = False) -> tuple[JudgeBudget, JudgeCache | str | bool]:
     """Return the judge's budget and cache, of this process or shared by many.
 
     Args:
@@ -183,9 +174,7 @@ def budget_and_cache(
     """
     from ragmeter.metrics.judge import JudgeBudget  # noqa: PLC0415 -- loads when wanted
 
-    limits = {
-        field.removeprefix("judge_"): getattr(settings, field) for field in fields_of("JudgeBudget")
-    }
+    limits = {field.removeprefix("judge_"): getattr(settings, field) for field in fields_of("JudgeBudget")}
     limits["when_exhausted"] = "wait" if waits else "skip"
     cache = settings.judge_cache
     if settings.judge_shared_url is None:
@@ -279,17 +268,12 @@ def worker_arguments() -> dict[str, Any]:
     """
     settings = read_settings()
     hold_s = settings.judge_deadline_s + 60.0
-    settings = settings.model_copy(
-        update={"scoring": "thread", "sample_rate": 1.0, "hold_s": hold_s}
-    )
+    settings = settings.model_copy(update={"scoring": "thread", "sample_rate": 1.0, "hold_s": hold_s})
     return _scoring_arguments(settings) | {"exporters": _exporters(settings, below=True)}
 
 
 def queued_exporters(
-    given: str | Sequence[str | Exporter] | None,
-    theirs: Mapping[str, object],
-    *,
-    judge_sample_rate: float,
+    given: str | Sequence[str | Exporter] | None, theirs: Mapping[str, object], *, judge_sample_rate: float
 ) -> tuple[Exporter, ...]:
     """Return the exporters of a publishing meter: its own, and a `FleetPublisher` from the settings.
 

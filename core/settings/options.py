@@ -94,9 +94,7 @@ def seconds_of(timeout_s: float) -> float:
         ConfigurationError: It is not a number.
     """
     if not _is_number(timeout_s) or math.isnan(timeout_s):
-        raise ConfigurationError(
-            f"timeout_s is a {type(timeout_s).__name__}; pass seconds, e.g. timeout_s=10"
-        )
+        raise ConfigurationError(f"timeout_s is a {type(timeout_s).__name__}; pass seconds, e.g. timeout_s=10")
     return float(min(max(timeout_s, 0), FOREVER_S))
 
 
@@ -107,9 +105,7 @@ def window_of(window_s: float) -> float:
         ConfigurationError: It is not a positive number.
     """
     if not _is_number(window_s) or not window_s > 0:
-        raise ConfigurationError(
-            f"window_s is {window_s!r}; pass seconds greater than 0, e.g. window_s=3600"
-        )
+        raise ConfigurationError(f"window_s is {window_s!r}; pass seconds greater than 0, e.g. window_s=3600")
     return float(min(window_s, FOREVER_S))
 
 
@@ -156,9 +152,7 @@ def check_askable(metrics: Iterable[Metric], judge: Judge | None) -> None:
         )
 
 
-def verdict_rules(
-    verdict: VerdictRules | None, labels: str | os.PathLike[str] | None = None
-) -> VerdictRules:
+def verdict_rules(verdict: VerdictRules | None, labels: str | os.PathLike[str] | None = None) -> VerdictRules:
     """Return the rules of the verdict, with the rates of people's labels, if given."""
     rules = VerdictRules() if verdict is None else verdict
     if not isinstance(rules, VerdictRules):
@@ -246,9 +240,7 @@ class Sampling:
         if type(self.cascade) in (int, float):
             object.__setattr__(self, "cascade", Cascade(least=float(self.cascade)))  # type: ignore[arg-type]
         elif not (self.cascade is None or isinstance(self.cascade, Cascade)):
-            raise ConfigurationError(
-                f"cascade is {self.cascade!r}; pass a Cascade, or a probability"
-            )
+            raise ConfigurationError(f"cascade is {self.cascade!r}; pass a Cascade, or a probability")
 
     def with_rates(self, sample_rate: float, judge_sample_rate: float) -> Sampling:
         """Return a copy with the meter's own rate arguments.
@@ -383,9 +375,7 @@ class Scoring:
         if self.redact is not None and not callable(self.redact):
             raise ConfigurationError(f"redact is {self.redact!r}; pass a function str -> str")
         if not isinstance(self.verdict, (VerdictRules, type(None))):
-            raise ConfigurationError(
-                f"verdict is {self.verdict!r}; pass ragmeter.VerdictRules(...)"
-            )
+            raise ConfigurationError(f"verdict is {self.verdict!r}; pass ragmeter.VerdictRules(...)")
 
 
 def as_group(name: str, given: object, kind: type[T]) -> T:

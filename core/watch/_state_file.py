@@ -49,9 +49,7 @@ class WatchFile:
         except FileNotFoundError:
             return
         except OSError as error:
-            raise ConfigurationError(
-                f"the alarms' state: cannot read {str(path)!r}: {error}"
-            ) from error
+            raise ConfigurationError(f"the alarms' state: cannot read {str(path)!r}: {error}") from error
         try:
             watch.restore(json.loads(content))
         except (ValueError, KeyError, TypeError, AttributeError) as error:

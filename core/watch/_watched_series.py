@@ -53,9 +53,7 @@ class SeriesState:
         "step",
     )
 
-    def __init__(
-        self, detector: FallDetector, counted: QualitySums, history: History | None = None
-    ) -> None:
+    def __init__(self, detector: FallDetector, counted: QualitySums, history: History | None = None) -> None:
         self.detector = detector
         self.counted = counted
         self.history = History.of(counted.sums) if history is None else history
@@ -80,9 +78,7 @@ class SeriesState:
                 block = Block(*counted.values)
                 if counted.direction == "lower":
                     block = block.mirror()
-        self.step = self.detector.step(
-            at, block, self.counted.measured_by, design_effect=self._effect
-        )
+        self.step = self.detector.step(at, block, self.counted.measured_by, design_effect=self._effect)
         return self.step
 
     def _begin(self, day: int) -> None:
@@ -146,9 +142,7 @@ def series_to_json(key: SeriesKey, one: SeriesState) -> dict[str, Any]:
     }
 
 
-def series_from_json(
-    saved: Mapping[str, Any], zone: tzinfo | None
-) -> tuple[SeriesKey, SeriesState]:
+def series_from_json(saved: Mapping[str, Any], zone: tzinfo | None) -> tuple[SeriesKey, SeriesState]:
     judge = str(saved["judge"])
     # Files of earlier versions have no measurement; that of a free score is known with its next value.
     names = [*map(str, saved["key"]), judge][: len(SeriesKey._fields)]

@@ -10,11 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from ragmeter._runtime.guard import Guard
 from ragmeter._runtime.queue import WorkerQueue, remaining
-from ragmeter.exporters.changes import (
-    ChangeEvidence,
-    ObservesChanges,
-    ObservesDrift,
-)
+from ragmeter.exporters.changes import ChangeEvidence, ObservesChanges, ObservesDrift
 from ragmeter.quality.merge import merge_sums
 from ragmeter.quality.sums import SLOT_S, SlotSums, unix_clock
 
@@ -136,9 +132,7 @@ class Alarming:
         self.watch.keep(change)
         self._notifier.put(ChangeNotice(change, resource or {}))
 
-    def look_elsewhere(
-        self, elsewhere: Elsewhere | None, claims: NoticeClaims | None = None
-    ) -> None:
+    def look_elsewhere(self, elsewhere: Elsewhere | None, claims: NoticeClaims | None = None) -> None:
         """Watch the scores of other processes, too; None: stop watching them.
 
         The threads start now, even if this process captures no request. A slot is checked when the data of
@@ -173,9 +167,7 @@ class Alarming:
         elsewhere = self._elsewhere
         for notice in self.watch.take(slots):
             # A service that sends its own notifications has done so already.
-            if not (
-                silently or (elsewhere is not None and elsewhere.notifies_itself(notice.resource))
-            ):
+            if not (silently or (elsewhere is not None and elsewhere.notifies_itself(notice.resource))):
                 self._notifier.put_claimed(notice)
 
     def _slots_with(self, elsewhere: Elsewhere) -> Iterator[tuple[float, list[SlotSums]]]:

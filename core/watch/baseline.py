@@ -198,16 +198,12 @@ def _forecast(days: Sequence[Day], scores: float) -> list[float | None]:
             at = day.hour_of_week(half)
             by_hour[at] = HalfHourSums(*map(sum, zip(by_hour[at], sums, strict=True)))
     mean = math.fsum(one.total for one in by_hour) / scores
-    variance = max(
-        math.fsum(one.squares for one in by_hour) / scores - mean * mean, SMALLEST_VARIANCE
-    )
+    variance = max(math.fsum(one.squares for one in by_hour) / scores - mean * mean, SMALLEST_VARIANCE)
     seen = [one for one in by_hour if one.n]
     between = math.fsum(one.n * (one.total / one.n - mean) ** 2 for one in seen) / scores
     spread = max(0.0, between - len(seen) * variance / scores)
     return [
-        mean + spread * one.n / (spread * one.n + variance) * (one.total / one.n - mean)
-        if one.n
-        else None
+        mean + spread * one.n / (spread * one.n + variance) * (one.total / one.n - mean) if one.n else None
         for one in by_hour
     ]
 
@@ -230,9 +226,7 @@ def _residuals(day: Day, expected: Sequence[float | None]) -> list[_Residuals]:
     return found
 
 
-def _design_effect(
-    days: Sequence[Day], residuals: Sequence[Sequence[_Residuals]], variance: float
-) -> float:
+def _design_effect(days: Sequence[Day], residuals: Sequence[Sequence[_Residuals]], variance: float) -> float:
     differences = values = 0.0
     pairs = [pair for halves in residuals for pair in pairwise(halves)]
     pairs += [

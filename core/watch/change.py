@@ -195,12 +195,7 @@ class FallDetector:
         self._evidence.clear()
         self._silent_until = at + SILENCE_S
         return Fall(
-            since=fallen.since,
-            before=path.usual,
-            now=path.mean,
-            n=path.n,
-            evidence=evidence,
-            again=again,
+            since=fallen.since, before=path.usual, now=path.mean, n=path.n, evidence=evidence, again=again
         )
 
     def accept(self) -> None:
@@ -223,9 +218,7 @@ class FallDetector:
             "judge": self._judge,
             "today": self._today,
             "history": _days_state(self._history),
-            "baseline": None
-            if known is None
-            else asdict(known) | {"expected": list(known.expected)},
+            "baseline": None if known is None else asdict(known) | {"expected": list(known.expected)},
             "evidence": self._evidence.state(),
             "silent_until": _finite(self._silent_until),
             "frozen_until": _finite(self._frozen_until),
@@ -272,24 +265,18 @@ class FallDetector:
         if self._fallen is None and at >= self._frozen_until:
             self._baseline = learn(self._history.before(day)) or self._baseline
 
-    def _weigh(
-        self, at: float, block: Block, baseline: Baseline, usual: float, effect: float
-    ) -> bool:
+    def _weigh(self, at: float, block: Block, baseline: Baseline, usual: float, effect: float) -> bool:
         """Add the evidence of a block; return whether it ends a fall."""
         allowance = baseline.allowance
         n, total, squares = block
-        self._evidence.add(
-            at, n, total, squares, floor=usual - allowance, usual=usual, design_effect=effect
-        )
+        self._evidence.add(at, n, total, squares, floor=usual - allowance, usual=usual, design_effect=effect)
         fallen = self._fallen
         if fallen is None:
             return False
         # The mean has recovered if it is above the middle between depth and floor; mirrored, below it.
         middle = usual - (allowance + max(fallen.depth, allowance)) / 2
         n, total, squares = block.mirror()
-        fallen.rise.add(
-            at, n, total, squares, floor=1 - middle, usual=1 - usual, design_effect=effect
-        )
+        fallen.rise.add(at, n, total, squares, floor=1 - middle, usual=1 - usual, design_effect=effect)
         path = fallen.rise.path
         if path is None or fallen.rise.total < RECOVERY_EVIDENCE:
             return False

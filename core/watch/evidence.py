@@ -67,8 +67,7 @@ def block_factors(n: float, total: float, squares: float, floor: float) -> list[
     above = n - total
     log1p = math.log1p
     return [
-        max(above * log1p(bet * odds) + total * log, bet * short + spread * bound)
-        for bet, log, bound in _LOGS
+        max(above * log1p(bet * odds) + total * log, bet * short + spread * bound) for bet, log, bound in _LOGS
     ]
 
 

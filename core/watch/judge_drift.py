@@ -81,9 +81,7 @@ def read_frozen(path: Path, scores: Collection[str]) -> list[FrozenRequest]:
         else:
             continue
         # Raised outside: the caught error quotes texts and must not be its context.
-        raise ConfigurationError(
-            f"{problem}; JsonlExporter(path, include_content=True) writes them"
-        )
+        raise ConfigurationError(f"{problem}; JsonlExporter(path, include_content=True) writes them")
     most = max((sum(name in one.verdicts for one in frozen) for name in scores), default=0)
     if most < LEAST_REQUESTS:
         raise ConfigurationError(
@@ -96,9 +94,7 @@ def read_frozen(path: Path, scores: Collection[str]) -> list[FrozenRequest]:
 
 def _sample(fields: Mapping[str, Any]) -> RagSample:
     names = ("question", "contexts", "answer", "reference", "status", "search_query")
-    return RagSample.model_validate(
-        {name: fields[name] for name in names if fields.get(name) is not None}
-    )
+    return RagSample.model_validate({name: fields[name] for name in names if fields.get(name) is not None})
 
 
 def _verdicts(given: Mapping[str, Any], scores: Collection[str]) -> dict[str, float]:

@@ -243,11 +243,7 @@ class Notifier:
                 change = explain(change)
         sentence = word_change(change)
         with self._guard:
-            _log.log(
-                logging.INFO if change.kind == "recovered" else logging.WARNING,
-                "ragmeter: %s",
-                sentence,
-            )
+            _log.log(logging.INFO if change.kind == "recovered" else logging.WARNING, "ragmeter: %s", sentence)
         for observer in self._observers:
             with self._guard:
                 observer.changed(change, sentence, resource)

@@ -20,11 +20,7 @@ from ragmeter.exporters.changes import RetrieverDifference
 from ragmeter.exporters.protocol import ScoredRun, UnbufferedExporter
 from ragmeter.metrics import ConfigurationError, RagSample
 from ragmeter.metrics.judge.protocol import Judge
-from ragmeter.quality.retriever_comparison import (
-    LEAST_REQUESTS,
-    Comparison,
-    RetrieverComparison,
-)
+from ragmeter.quality.retriever_comparison import LEAST_REQUESTS, Comparison, RetrieverComparison
 from ragmeter.requests.inputs import as_context, as_contexts
 from ragmeter.requests.scope import leave_host
 
@@ -128,9 +124,7 @@ class Shadow(UnbufferedExporter):
                 question = sample.searched_for or sample.question or ""
                 found = [as_context(one) for one in as_contexts(self._ask(question), "retrieved")]
                 if self._redact is not None:
-                    found = [
-                        one.model_copy(update={"text": self._redact(one.text)}) for one in found
-                    ]
+                    found = [one.model_copy(update={"text": self._redact(one.text)}) for one in found]
                 if self._judges:
                     asyncio.run(self._comparison.add(sample, found))
                 else:
@@ -151,8 +145,7 @@ class Shadow(UnbufferedExporter):
 
 def _call_of(retriever: Any) -> Callable[[str], Iterable[Any]]:
     found = next(
-        (getattr(retriever, name) for name in _METHODS if callable(getattr(retriever, name, None))),
-        retriever,
+        (getattr(retriever, name) for name in _METHODS if callable(getattr(retriever, name, None))), retriever
     )
     if isinstance(retriever, type) or not callable(found):
         raise ConfigurationError(

@@ -125,9 +125,7 @@ def compare_versions(
     )
 
 
-def detectable_fall(
-    n: int, squares: float, alpha: float = ERROR_RATE, after: int = 100
-) -> float | None:
+def detectable_fall(n: int, squares: float, alpha: float = ERROR_RATE, after: int = 100) -> float | None:
     """Return the smallest fall that `after` values can detect; None: too little data.
 
     Args:
@@ -152,8 +150,7 @@ def _thin(
         if one.unit not in others:
             found[one.cell][one.unit].append(one.value)
     return {
-        cell: {unit: sum(some) / len(some) for unit, some in units.items()}
-        for cell, units in found.items()
+        cell: {unit: sum(some) / len(some) for unit, some in units.items()} for cell, units in found.items()
     }
 
 

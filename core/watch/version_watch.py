@@ -156,12 +156,7 @@ class VersionWatch:
                 self._count(service, key, value, at, request)
 
     def _count(
-        self,
-        service: _ServiceVersions,
-        key: str,
-        value: str,
-        at: float,
-        request: _RequestSupport | None,
+        self, service: _ServiceVersions, key: str, value: str, at: float, request: _RequestSupport | None
     ) -> None:
         name = service.names.setdefault(key, _VersionName())
         if value not in name.known:
@@ -187,11 +182,7 @@ class VersionWatch:
 
     def _note(self, service: _ServiceVersions, fresh: Sequence[str], at: float) -> None:
         """Note names with a new value: as part of the current deployment, or as a new one."""
-        if (
-            not service.number
-            or at - service.since > TOGETHER_S
-            or not service.new.isdisjoint(fresh)
-        ):
+        if not service.number or at - service.since > TOGETHER_S or not service.new.isdisjoint(fresh):
             service.number = 1 + sum(one.number for one in self._services.values())
             service.since = at
             service.new, service.told = set(), False
@@ -305,10 +296,5 @@ def version_change(
 
 def _estimate(mean: float, lower: float, upper: float, n: int) -> Estimate:
     return Estimate(
-        mean=mean,
-        lower=max(0.0, lower),
-        upper=min(1.0, upper),
-        n_requests=n,
-        n_judged=n,
-        method="all",
+        mean=mean, lower=max(0.0, lower), upper=min(1.0, upper), n_requests=n, n_judged=n, method="all"
     )

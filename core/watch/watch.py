@@ -164,9 +164,7 @@ class Watch:
                 for slot in group:
                     counted = slot.counted
                     name = counted.resource.get(_NAME, "")
-                    key = SeriesKey(
-                        name, counted.workflow, counted.score, counted.segment, counted.measured_by
-                    )
+                    key = SeriesKey(name, counted.workflow, counted.score, counted.segment, counted.measured_by)
                     resource = tuple(sorted(counted.resource.items()))
                     by_service.setdefault(resource, {})[key] = counted
                 for resource, found in by_service.items():
@@ -201,9 +199,7 @@ class Watch:
                     **key._asdict(),
                     status=one.step.status,
                     evidence=one.ratio,
-                    baseline=None
-                    if one.step.baseline is None
-                    else one.on_score_scale(one.step.baseline),
+                    baseline=None if one.step.baseline is None else one.on_score_scale(one.step.baseline),
                     scores=one.estimate(one.history.split(0.0)[1]).n_judged,
                     since=one.step.since,
                 )
@@ -228,9 +224,7 @@ class Watch:
                 for service in self._services.values()
                 for key, one in _clearest(service.series).items()
             ]
-        return found + [
-            ChangeEvidence(score=score, workflow="", kind="judge", evidence=2.0) for score in moved
-        ]
+        return found + [ChangeEvidence(score=score, workflow="", kind="judge", evidence=2.0) for score in moved]
 
     def accept(
         self,
@@ -251,10 +245,7 @@ class Watch:
         wanted = _SeriesFilter(service, workflow, score, segment)
         with self._lock:
             found = [
-                one
-                for each in self._services.values()
-                for key, one in each.series.items()
-                if wanted.has(key)
+                one for each in self._services.values() for key, one in each.series.items() if wanted.has(key)
             ]
             for one in found:
                 one.accept()
@@ -341,16 +332,12 @@ class Watch:
         for key, one in service.series.items():
             if one.take(at, found.get(key)).recovered:
                 if one.fall is not None:
-                    notices.append(
-                        ChangeNotice(_recovery(key, one, one.fall, now), service.resource)
-                    )
+                    notices.append(ChangeNotice(_recovery(key, one, one.fall, now), service.resource))
                 one.calm()
         for key in _replaced_series(service.series, at):
             # A new judge or formula says nothing about the series of the old one.
             service.series[key].calm()
-        notices += [
-            ChangeNotice(change, service.resource) for change in self._alarms(service, at, now)
-        ]
+        notices += [ChangeNotice(change, service.resource) for change in self._alarms(service, at, now)]
         return notices
 
     def _alarms(self, service: _WatchedService, at: float, now: float) -> list[Change]:
@@ -460,9 +447,7 @@ class _SeriesFilter(NamedTuple):
 
     def has(self, key: SeriesKey) -> bool:
         """Return whether a key matches."""
-        return all(
-            wanted in (None, value) for wanted, value in zip(self, key[: len(self)], strict=True)
-        )
+        return all(wanted in (None, value) for wanted, value in zip(self, key[: len(self)], strict=True))
 
 
 def _clearest(series: Mapping[SeriesKey, SeriesState]) -> dict[SeriesKey, SeriesState]:

@@ -70,9 +70,7 @@ def free_scores(keys: Iterable[str]) -> dict[str, bool]:
 def _known(scored: ScoredRun) -> dict[str, bool]:
     # A position needs earlier requests, and this is the first.
     return {
-        name: score.value is not None
-        for name, score in scored.scores.items()
-        if not name.endswith("_position")
+        name: score.value is not None for name, score in scored.scores.items() if not name.endswith("_position")
     }
 
 
@@ -100,8 +98,7 @@ def histogram_means() -> Mapping[str, float]:
         "chosen by chance alone, by the attribute": _recorded(
             [score for score, probability in kept if probability < 1.0]
         ),
-        "weighed by 1 / probability": sum(score / probability for score, probability in kept)
-        / weights,
+        "weighed by 1 / probability": sum(score / probability for score, probability in kept) / weights,
     }
 
 

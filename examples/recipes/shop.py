@@ -31,9 +31,7 @@ NOTES = {
 def find(question: str, k: int = 2) -> list[tuple[str, str]]:
     """Return the `k` notes, as (id, text), that share most words with the question."""
     asked = set(re.findall(r"\w+", question.lower()))
-    return sorted(
-        NOTES.items(), key=lambda note: -len(asked & set(re.findall(r"\w+", note[1].lower())))
-    )[:k]
+    return sorted(NOTES.items(), key=lambda note: -len(asked & set(re.findall(r"\w+", note[1].lower()))))[:k]
 
 
 class Notes(BaseRetriever):

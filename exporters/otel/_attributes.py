@@ -17,10 +17,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from opentelemetry.util.types import AttributeValue
 
 from ragmeter.exporters import semconv
-from ragmeter.exporters._annotations import (
-    chunk_verdicts,
-    shown_scores,
-)
+from ragmeter.exporters._annotations import chunk_verdicts, shown_scores
 from ragmeter.exporters._format import (
     ANNOTATOR_KINDS,
     ContentPolicy,
@@ -177,9 +174,7 @@ def request_groups(scored: ScoredRun, content: ContentPolicy, *, texts: bool) ->
     groups: list[Group] = []
     if run.conversation_id:
         conversation = clean(run.conversation_id)
-        groups.append(
-            {semconv.GEN_AI_CONVERSATION_ID: conversation, semconv.SESSION_ID: conversation}
-        )
+        groups.append({semconv.GEN_AI_CONVERSATION_ID: conversation, semconv.SESSION_ID: conversation})
     if run.user_id:
         groups.append({semconv.USER_ID: clean(run.user_id)})
     if texts and content.on_spans:
@@ -197,9 +192,7 @@ def request_groups(scored: ScoredRun, content: ContentPolicy, *, texts: bool) ->
     return groups
 
 
-def retrieval_groups(
-    retrieval: Retrieval, content: ContentPolicy, question: str | None = None
-) -> list[Group]:
+def retrieval_groups(retrieval: Retrieval, content: ContentPolicy, question: str | None = None) -> list[Group]:
     """Return, with an opt-in, the query, and the documents by id and score as one list.
 
     Args:
@@ -226,9 +219,7 @@ def retrieval_groups(
 
 
 def document_groups(
-    contexts: Sequence[RetrievedContext],
-    content: ContentPolicy,
-    name: str = semconv.RETRIEVAL_DOCUMENTS,
+    contexts: Sequence[RetrievedContext], content: ContentPolicy, name: str = semconv.RETRIEVAL_DOCUMENTS
 ) -> list[Group]:
     """Return OpenInference's ``retrieval.documents.<i>.*``, one group per document."""
     groups: list[Group] = []
@@ -248,12 +239,7 @@ def document_groups(
 
 
 def evaluation_groups(
-    scored: ScoredRun,
-    scores: Sequence[Score],
-    content: ContentPolicy,
-    *,
-    verdict: bool = False,
-    room: int,
+    scored: ScoredRun, scores: Sequence[Score], content: ContentPolicy, *, verdict: bool = False, room: int
 ) -> list[Group]:
     """Return OpenInference's ``evaluations.<i>.*``, one group per score with a result.
 
@@ -280,8 +266,7 @@ def evaluation_groups(
     ):
         if sum(map(len, groups)) > room:
             groups = [
-                {key: value for key, value in group.items() if not key.endswith(spare)}
-                for group in groups
+                {key: value for key, value in group.items() if not key.endswith(spare)} for group in groups
             ]
     return groups
 

@@ -45,9 +45,7 @@ _CREATE = {
 }
 
 
-def register(
-    meter: Meter, instruments: Iterable[Instrument], read: Callable[[Instrument], Reading]
-) -> None:
+def register(meter: Meter, instruments: Iterable[Instrument], read: Callable[[Instrument], Reading]) -> None:
     """Register the observable ones among some instruments."""
     for instrument in instruments:
         if instrument.kind in _CREATE:
@@ -210,9 +208,7 @@ class QualityBoard(WeakSources[Sequence[QualitySums]]):
                 semconv.SCORE_DIRECTION: one.direction,
                 semconv.JUDGE: one.judge,
             }
-            named: Attributes = {
-                str(key): clean(value, 256) for key, value in attributes.items() if value
-            }
+            named: Attributes = {str(key): clean(value, 256) for key, value in attributes.items() if value}
             fit = self._bound.fit_part if one.segment else self._bound.fit
             fitted = fit(_BOUND_AS, named)
             if fitted is not None:

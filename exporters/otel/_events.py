@@ -22,13 +22,7 @@ from opentelemetry.util.types import AttributeValue
 
 from ragmeter.exporters import semconv
 from ragmeter.exporters._foreign import attribute_of
-from ragmeter.exporters._format import (
-    ContentPolicy,
-    clean,
-    clean_name,
-    explanation,
-    items_attribute,
-)
+from ragmeter.exporters._format import ContentPolicy, clean, clean_name, explanation, items_attribute
 from ragmeter.exporters.changes import QualityChange
 from ragmeter.exporters.protocol import ScoredRun
 from ragmeter.metrics import Score, ScoreTarget, Verdict, VerdictRules
@@ -194,11 +188,7 @@ class EventWriter:
     """
 
     def __init__(
-        self,
-        content: ContentPolicy,
-        *,
-        logger: Callable[[], Logger],
-        captured_elsewhere: bool = False,
+        self, content: ContentPolicy, *, logger: Callable[[], Logger], captured_elsewhere: bool = False
     ) -> None:
         self._captured_elsewhere = captured_elsewhere
         self._content = content
@@ -244,18 +234,13 @@ class ChangeWriter:
     """
 
     def __init__(
-        self,
-        logger: Callable[[], Logger] | None,
-        meter: Callable[[], Meter] | None,
-        bound: SeriesBound,
+        self, logger: Callable[[], Logger] | None, meter: Callable[[], Meter] | None, bound: SeriesBound
     ) -> None:
         self._logger = logger
         self._bound = bound
         alarms = semconv.CHANGE_ALARMS
         self._alarms = (
-            None
-            if meter is None
-            else meter().create_counter(str(alarms.name), alarms.unit, alarms.description)
+            None if meter is None else meter().create_counter(str(alarms.name), alarms.unit, alarms.description)
         )
 
     def write(self, change: QualityChange, sentence: str) -> None:
@@ -284,9 +269,7 @@ def change_attributes(change: QualityChange) -> dict[str, AttributeValue]:
     """Return the attributes of a change's event."""
     attributes: dict[str, AttributeValue] = {
         **attributes_of_change(change.score, change.workflow, change.segment, change.kind),
-        semconv.CHANGE_SINCE: datetime.fromtimestamp(change.since, timezone.utc).isoformat(
-            timespec="seconds"
-        ),
+        semconv.CHANGE_SINCE: datetime.fromtimestamp(change.since, timezone.utc).isoformat(timespec="seconds"),
         semconv.CHANGE_EVIDENCE.name: float(change.evidence),
         semconv.CHANGE_BEFORE_LOWER: change.before.lower,
         semconv.CHANGE_BEFORE_UPPER: change.before.upper,

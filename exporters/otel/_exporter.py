@@ -17,26 +17,9 @@ from opentelemetry.metrics import MeterProvider
 from opentelemetry.trace import TracerProvider
 
 from ragmeter.exporters._format import ContentPolicy
-from ragmeter.exporters._span_targets import (
-    JudgedSpans,
-    SpanDirectory,
-    SpansAddress,
-    recorded_spans,
-)
-from ragmeter.exporters.changes import (
-    ChangeEvidence,
-    JudgeDrift,
-    QualityChange,
-    RetrieverDifference,
-)
-from ragmeter.exporters.protocol import (
-    ListPoint,
-    MeterStats,
-    QualitySums,
-    RagRun,
-    ScoredRun,
-    WriteCount,
-)
+from ragmeter.exporters._span_targets import JudgedSpans, SpanDirectory, SpansAddress, recorded_spans
+from ragmeter.exporters.changes import ChangeEvidence, JudgeDrift, QualityChange, RetrieverDifference
+from ragmeter.exporters.protocol import ListPoint, MeterStats, QualitySums, RagRun, ScoredRun, WriteCount
 from ragmeter.metrics import ConfigurationError
 
 from ._boards import StatsBoard
@@ -91,13 +74,9 @@ class OpenTelemetryExporter:
         captured_elsewhere: bool = False,
     ) -> None:
         if span_mode not in SPAN_MODES:
-            raise ConfigurationError(
-                f"span_mode={span_mode!r} is unknown; allowed: {', '.join(SPAN_MODES)}"
-            )
+            raise ConfigurationError(f"span_mode={span_mode!r} is unknown; allowed: {', '.join(SPAN_MODES)}")
         if events not in get_args(EventMode):
-            raise ConfigurationError(
-                f"events={events!r} is unknown; allowed: {', '.join(get_args(EventMode))}"
-            )
+            raise ConfigurationError(f"events={events!r} is unknown; allowed: {', '.join(get_args(EventMode))}")
         content = ContentPolicy.resolve(capture_content)
         self._providers = Providers(tracer_provider, meter_provider, logger_provider)
         self._writes_spans = span_mode != "off"
@@ -109,21 +88,13 @@ class OpenTelemetryExporter:
             captured_elsewhere=captured_elsewhere,
         )
         self._events = (
-            EventWriter(
-                content,
-                logger=self._providers.logger,
-                captured_elsewhere=captured_elsewhere,
-            )
+            EventWriter(content, logger=self._providers.logger, captured_elsewhere=captured_elsewhere)
             if events in ("log", "both")
             else None
         )
         bound = SeriesBound.of(self._providers.meter_provider())
         self._metrics = (
-            MetricWriter(
-                self._providers.meter,
-                bound=bound,
-                captured_elsewhere=captured_elsewhere,
-            )
+            MetricWriter(self._providers.meter, bound=bound, captured_elsewhere=captured_elsewhere)
             if metrics
             else None
         )
@@ -170,9 +141,7 @@ class OpenTelemetryExporter:
     def delivers(self) -> bool:
         """Return whether any of the signals written here has an SDK provider."""
         return self._providers.deliver(
-            spans=self._writes_spans,
-            events=self._events is not None,
-            metrics=self._metrics is not None,
+            spans=self._writes_spans, events=self._events is not None, metrics=self._metrics is not None
         )
 
     def measure(self, scored: ScoredRun) -> None:

@@ -133,9 +133,7 @@ class MetricWriter:
 
     def gap_found(self, diagnosis: str, language: str | None) -> None:
         """Count a new knowledge gap."""
-        self._measure(
-            semconv.GAPS, 1, ((semconv.DIAGNOSIS, diagnosis), (semconv.LANGUAGE, language))
-        )
+        self._measure(semconv.GAPS, 1, ((semconv.DIAGNOSIS, diagnosis), (semconv.LANGUAGE, language)))
 
     def judge_called(self, call: JudgeCall) -> None:
         """Record one call to the judge, or one answer from its cache."""
@@ -249,9 +247,7 @@ class MetricWriter:
         # Buckets and dashboards are made for 0 to 1; counts and similar values would dominate them.
         if lowest is not None and highest is not None and lowest >= 0.0 and highest <= 1.0:
             operation = (
-                semconv.OPERATION_RETRIEVAL
-                if target == "retrieval"
-                else semconv.OPERATION_INVOKE_WORKFLOW
+                semconv.OPERATION_RETRIEVAL if target == "retrieval" else semconv.OPERATION_INVOKE_WORKFLOW
             )
             how: _Named = (
                 (semconv.GEN_AI_OPERATION_NAME, str(operation)),

@@ -60,9 +60,7 @@ class Providers:
         self._meter_provider = meter_provider
         self._logger_provider = logger_provider
         named = ("traces", tracer_provider), ("metrics", meter_provider), ("logs", logger_provider)
-        self.given: dict[str, object] = {
-            signal: provider for signal, provider in named if provider is not None
-        }
+        self.given: dict[str, object] = {signal: provider for signal, provider in named if provider is not None}
         self._version = version(DISTRIBUTION)
         self._tracer: tuple[trace.TracerProvider, trace.Tracer] | None = None
         self._logger: tuple[_logs.LoggerProvider, _logs.Logger] | None = None
@@ -110,9 +108,7 @@ class Providers:
 
     def meter_provider(self) -> metrics.MeterProvider:
         """Return the current meter provider, perhaps the API's proxy."""
-        return (
-            metrics.get_meter_provider() if self._meter_provider is None else self._meter_provider
-        )
+        return metrics.get_meter_provider() if self._meter_provider is None else self._meter_provider
 
     # Compared with None, as a provider may be falsy, as a proxy or a container.
     def tracer_provider(self) -> trace.TracerProvider:
@@ -122,9 +118,7 @@ class Providers:
         return provider if self._straight is None or _is_real(provider) else self._straight.provider
 
     def _loggers(self) -> _logs.LoggerProvider:
-        return (
-            _logs.get_logger_provider() if self._logger_provider is None else self._logger_provider
-        )
+        return _logs.get_logger_provider() if self._logger_provider is None else self._logger_provider
 
     def deliver(self, *, spans: bool, events: bool, metrics: bool) -> bool:
         """Return whether any requested signal has an SDK's provider, not just the API's.
@@ -218,10 +212,7 @@ def way_to(addresses: Sequence[SpansAddress]) -> StraightWay | None:
     way = StraightWay(
         TracerProvider(resource=resource, shutdown_on_exit=False),
         [],
-        [
-            OTLPSpanExporter(one.url, headers=dict(one.headers), session=own_session())
-            for one in addresses
-        ],
+        [OTLPSpanExporter(one.url, headers=dict(one.headers), session=own_session()) for one in addresses],
     )
 
     class Collecting(SpanProcessor):

@@ -305,12 +305,7 @@ class SpanWriter:
         return _context_of(span)
 
     def _write_evaluation(
-        self,
-        scored: ScoredRun,
-        carrier: SpanContext | None,
-        scores: list[Score],
-        *,
-        with_verdict: bool,
+        self, scored: ScoredRun, carrier: SpanContext | None, scores: list[Score], *, with_verdict: bool
     ) -> SpanContext | None:
         tracer = self._tracer()
         essentials: Group = {
@@ -352,9 +347,7 @@ class SpanWriter:
             first += [*score_groups(scores), request_essentials(scored)]
             room = self._room(tracer, span)
             left = room - sum(map(len, first))
-            evaluations = evaluation_groups(
-                scored, scores, self._content, verdict=with_verdict, room=left
-            )
+            evaluations = evaluation_groups(scored, scores, self._content, verdict=with_verdict, room=left)
             last = request_groups(scored, self._content, texts=carrier is None)
             _fill(span, room, first, evaluations, last=last)
             self._add_events(span, scored, scores, now, with_verdict=with_verdict)
@@ -372,13 +365,7 @@ class SpanWriter:
         return room - (len(there) if isinstance(there, Mapping) else 0)
 
     def _add_events(
-        self,
-        span: Span,
-        scored: ScoredRun,
-        scores: Iterable[Score],
-        timestamp_ns: int,
-        *,
-        with_verdict: bool,
+        self, span: Span, scored: ScoredRun, scores: Iterable[Score], timestamp_ns: int, *, with_verdict: bool
     ) -> None:
         if not self._span_events:
             return
@@ -391,11 +378,7 @@ def _span_name(operation: semconv.Term, what: str | None) -> str:
 
 
 def _fill(
-    span: Span,
-    room: int,
-    groups: Iterable[Group],
-    *lists: Iterable[Group],
-    last: Iterable[Group] = (),
+    span: Span, room: int, groups: Iterable[Group], *lists: Iterable[Group], last: Iterable[Group] = ()
 ) -> None:
     """Add attributes to a span while there is room, each group whole or not at all.
 
@@ -435,9 +418,7 @@ def _mark_failure(span: Span, error_type: str | None) -> None:
     span.set_status(Status(StatusCode.ERROR, clean(error_type) if error_type else None))
 
 
-def _by_carrier(
-    scores: Iterable[Score], judged: JudgedSpans
-) -> list[tuple[SpanContext | None, list[Score]]]:
+def _by_carrier(scores: Iterable[Score], judged: JudgedSpans) -> list[tuple[SpanContext | None, list[Score]]]:
     carriers: dict[int, tuple[SpanContext | None, list[Score]]] = {}
     for score in scores:
         carrier = judged.carrier(score.target)

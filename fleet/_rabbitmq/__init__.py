@@ -22,9 +22,7 @@ __all__ = ["open_queue", "open_sender", "run_worker"]
 def open_sender(url: str, *, confirm_s: float = 2.0, spool_bytes: int = 0) -> RabbitSender:
     """Return a sender to the broker; see `transport.open_sender`."""
     del spool_bytes  # the broker stores waiting messages
-    made: RabbitSender = _part("sender", "amqp").RabbitSender(
-        BrokerAddress.of(url), confirm_s=confirm_s
-    )
+    made: RabbitSender = _part("sender", "amqp").RabbitSender(BrokerAddress.of(url), confirm_s=confirm_s)
     return made
 
 

@@ -52,16 +52,12 @@ class BrokerAddress:
                 and password.
         """
         if is_torn(url):
-            raise ConfigurationError(
-                f"the queue's URL ends its host before an @; {SIGNS}, as in {_EXAMPLE}"
-            )
+            raise ConfigurationError(f"the queue's URL ends its host before an @; {SIGNS}, as in {_EXAMPLE}")
         try:
             parts = urlsplit(url)
             port = parts.port
         except ValueError:
-            raise ConfigurationError(
-                f"the queue's URL has no such port; write {_EXAMPLE}"
-            ) from None
+            raise ConfigurationError(f"the queue's URL has no such port; write {_EXAMPLE}") from None
         if parts.scheme not in _PORTS or not parts.hostname:
             raise ConfigurationError(f"the queue's URL names no broker; write {_EXAMPLE}")
         options = dict(parse_qsl(parts.query, keep_blank_values=True))

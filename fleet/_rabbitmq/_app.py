@@ -35,10 +35,7 @@ _CLOSE_S = 10.0
 
 
 def worker_app(
-    address: BrokerAddress,
-    make: Callable[[], MessageWorker],
-    consumer: str,
-    limit_s: float | None = None,
+    address: BrokerAddress, make: Callable[[], MessageWorker], consumer: str, limit_s: float | None = None
 ) -> Celery:
     """Return the application of a worker.
 
@@ -148,9 +145,7 @@ class _Process:
             for one in handled.split:
                 self._publish(one, self._address.queue, deaths=deaths)
             for lost in handled.dead:
-                self._publish(
-                    lost.body, self._address.dead_queue, deaths=deaths, reason=lost.reason
-                )
+                self._publish(lost.body, self._address.dead_queue, deaths=deaths, reason=lost.reason)
             if not handled.done:
                 # A copy, as the broker counts a requeued message as one more death.
                 self._publish(body, self._address.queue, deaths=deaths, count=headers.get(COUNT))

@@ -89,10 +89,7 @@ def reason_of(error: BaseException) -> str:
     if isinstance(error, exceptions.NotAllowed):
         return "the broker has no such virtual host, or refuses it to this user"
     tls = tls_failure(
-        error,
-        "?cacertfile=FILE",
-        own="?certfile=FILE&keyfile=FILE",
-        other_name="server_name_indication=NAME",
+        error, "?cacertfile=FILE", own="?certfile=FILE&keyfile=FILE", other_name="server_name_indication=NAME"
     )
     if tls is not None:
         return tls

@@ -58,9 +58,10 @@ class RagmeterConsumer(Consumer):
         def on_message(message: Any) -> Any:
             if not ours(message.content_type, message.headers):
                 return self._bury(message)
-            message.headers = {
-                name: value for name, value in message.headers.items() if name in _HEADERS
-            } | {"argsrepr": "", "kwargsrepr": ""}
+            message.headers = {name: value for name, value in message.headers.items() if name in _HEADERS} | {
+                "argsrepr": "",
+                "kwargsrepr": "",
+            }
             return handle(message)
 
         return on_message

@@ -23,11 +23,7 @@ _NEVER = 1_000_000
 
 
 def declare(
-    connection: Any,
-    address: BrokerAddress,
-    *,
-    max_bytes: int = MAX_BYTES,
-    dead_ttl_s: float = DEAD_TTL_S,
+    connection: Any, address: BrokerAddress, *, max_bytes: int = MAX_BYTES, dead_ttl_s: float = DEAD_TTL_S
 ) -> list[str]:
     """Declare the queues; return the names of those that exist with other arguments.
 

@@ -36,11 +36,7 @@ class RabbitQueue:
     def declare(self, *, max_bytes: int, dead_ttl_s: float) -> tuple[str, ...]:
         """Declare missing queues; see `Queue`."""
         with reachable(self._address) as channel:
-            return tuple(
-                declare(
-                    channel.connection, self._address, max_bytes=max_bytes, dead_ttl_s=dead_ttl_s
-                )
-            )
+            return tuple(declare(channel.connection, self._address, max_bytes=max_bytes, dead_ttl_s=dead_ttl_s))
 
     def status(self) -> QueueStatus:
         """Count messages; see `Queue`."""

@@ -52,9 +52,7 @@ def connect(
         )
     address = None if base_url is None else Address.of(base_url)
     if api_version is not None and address is None:
-        raise ConfigurationError(
-            "api_version is for Azure: pass the resource's address as base_url="
-        )
+        raise ConfigurationError("api_version is for Azure: pass the resource's address as base_url=")
     caller = Caller(address, key, api_version, dict(headers or {}))
     _check_client(caller, whose)
     return caller

@@ -117,9 +117,7 @@ class BatchedModel(ABC, Generic[I, R]):
         self._concurrency = concurrency
         self._breaker = CircuitBreaker(name, whose=self.whose)
         self._lock = fork.lock()
-        self._known: BoundedTable[bytes, R] = BoundedTable(
-            max_entries=max_known, max_size=max_bytes
-        )
+        self._known: BoundedTable[bytes, R] = BoundedTable(max_entries=max_known, max_size=max_bytes)
         self._counts = {"calls": 0, "items": 0, "remembered": 0, "failed": 0}
         self._loops: PerLoop[_OnLoop[I, R]] = PerLoop(_OnLoop)
 
@@ -218,9 +216,7 @@ class BatchedModel(ABC, Generic[I, R]):
         here.calls.discard(call)
         self._dispatch(here)
 
-    async def _call(
-        self, here: _OnLoop[I, R], batch: list[_PendingItem[I, R]], group: Hashable
-    ) -> None:
+    async def _call(self, here: _OnLoop[I, R], batch: list[_PendingItem[I, R]], group: Hashable) -> None:
         outcomes: Sequence[R | JudgeError] = ()
         gave_up = JudgeError("it was given up", "cancelled")
         try:
@@ -300,9 +296,7 @@ class BatchedModel(ABC, Generic[I, R]):
         if isinstance(outcome, BaseException):
             raise outcome
         if len(outcome) != len(items):
-            raise FailedCall(
-                "unusable_reply", f"{len(outcome)} {self.says} for {len(items)} {self.items}"
-            )
+            raise FailedCall("unusable_reply", f"{len(outcome)} {self.says} for {len(items)} {self.items}")
         return outcome
 
     async def _call_with_retries(self, call: Callable[[], Awaitable[T]], max_retries: int) -> T:

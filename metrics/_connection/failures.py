@@ -99,8 +99,7 @@ _PLAIN = {
     for option, (plain, _) in _OPTION_NAMES.items() if plain
 }  # fmt: skip
 _LOOSE = {
-    option: re.compile("|".join(part for part in names if part))
-    for option, names in _OPTION_NAMES.items()
+    option: re.compile("|".join(part for part in names if part)) for option, names in _OPTION_NAMES.items()
 }
 _OWN = {option: re.compile(own) for option, (_, own) in _OPTION_NAMES.items() if own}
 
@@ -186,9 +185,7 @@ class FailedCall(Exception):  # noqa: N818 -- never leaves judge or embedder
         self.words = words
 
 
-def failed_reply(
-    status: int, headers: Mapping[str, str], body: bytes, *, stated: bool = True
-) -> FailedCall:
+def failed_reply(status: int, headers: Mapping[str, str], body: bytes, *, stated: bool = True) -> FailedCall:
     """Return the failure of a reply with an error status.
 
     Args:
@@ -279,9 +276,7 @@ def _refused_feature(status: int, words: _ErrorWords) -> OptionRefusal | None:
 def _named_options(words: _ErrorWords) -> tuple[str, ...]:
     """Return the named options; if the server points at one, only that."""
     pointed = tuple(
-        option
-        for option, name in _LOOSE.items()
-        if any(name.search(place) for place in words.named)
+        option for option, name in _LOOSE.items() if any(name.search(place) for place in words.named)
     )
     if pointed:
         return pointed

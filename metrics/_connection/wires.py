@@ -118,9 +118,7 @@ class Caller:
         client: AsyncOpenAI
         try:
             if self.api_version is not None and base_url is not None:
-                client = AsyncAzureOpenAI(
-                    azure_endpoint=base_url, api_version=self.api_version, **settings
-                )
+                client = AsyncAzureOpenAI(azure_endpoint=base_url, api_version=self.api_version, **settings)
             else:
                 client = AsyncOpenAI(base_url=base_url, **settings)
         except http.InvalidURL as error:  # not a ValueError, although it means one
@@ -216,11 +214,7 @@ class Wire:
             # Not `chat.completions.create`: that walks every message for a millisecond, and
             # instrumentations would record it as the user's call.
             response: Any = await self._client.post(
-                path,
-                cast_to=self._response,
-                body=body,
-                stream=True,
-                stream_cls=self._stream,
+                path, cast_to=self._response, body=body, stream=True, stream_cls=self._stream
             )
             try:
                 async for part in response.aiter_bytes():

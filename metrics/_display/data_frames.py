@@ -30,10 +30,7 @@ def frame_of_rows(rows: Sequence[ShownRow]) -> Any:
             "verdict": [None if row.verdict is None else row.verdict.word for row in rows],
             "codes": [() if row.verdict is None else row.verdict.codes for row in rows],
         },
-        {
-            name: [row.scores[name].value if name in row.scores else None for row in rows]
-            for name in names
-        },
+        {name: [row.scores[name].value if name in row.scores else None for row in rows] for name in names},
     )
 
 
@@ -70,9 +67,7 @@ def frame_of_summaries(summaries: Iterable[ScoreSummary]) -> Any:
     )
 
 
-def frame_of_fields(
-    columns: Mapping[str, Sequence[Any]], numbers: Mapping[str, Sequence[float | None]]
-) -> Any:
+def frame_of_fields(columns: Mapping[str, Sequence[Any]], numbers: Mapping[str, Sequence[float | None]]) -> Any:
     """Return a pandas frame of unchanged columns and of numeric columns, in which None is ``<NA>``.
 
     Raises:

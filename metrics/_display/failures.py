@@ -43,9 +43,7 @@ class Failures:
             kind = (score.status, score.error_type)
             self.counts[kind] += count
             if len(self._examples) < _KINDS:
-                self._examples.setdefault(
-                    kind, _Example(score.name, place, score.explanation or score.summary)
-                )
+                self._examples.setdefault(kind, _Example(score.name, place, score.explanation or score.summary))
 
     @property
     def by_status(self) -> dict[str, int]:

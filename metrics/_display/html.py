@@ -23,10 +23,7 @@ MAX_QUESTION_CHARS = 160
 MAX_PROBLEM_CHARS = 600
 MAX_REASONS = 3
 SIGNS = {"bad": "✕", "suspect": "?", "good": "✓"}
-_BETTER: Mapping[ScoreDirection, str] = {
-    "lower": "lower is better",
-    "none": "neither way is better",
-}
+_BETTER: Mapping[ScoreDirection, str] = {"lower": "lower is better", "none": "neither way is better"}
 
 LIGHT = (
     "--bg:#f6f7f9;--card:#fff;--ink:#14181f;--ink3:#5b6573;--line:#e2e6ec;--edge:#7c8696;--link:#0b5cad;"
@@ -37,12 +34,7 @@ DARK = (
     "--good:#86b9ee;--bad:#ff9f6b;--bad-paper:#2a1a10;--volume:#6b7686"
 )
 STYLE = (
-    "".join(
-        files("ragmeter.metrics._display")
-        .joinpath("results.css")
-        .read_text("utf-8")
-        .splitlines()[1:]
-    )
+    "".join(files("ragmeter.metrics._display").joinpath("results.css").read_text("utf-8").splitlines()[1:])
     .replace("@light", LIGHT)
     .replace("@dark", DARK)
 )
@@ -189,9 +181,7 @@ def rows_table(rows: Sequence[ShownRow], usual: Mapping[str, ScoreSummary]) -> s
     head = "".join(f'<th scope="col"><span>{text(name)}</span></th>' for name in names)
     meanings = [f"{short}: {STATUS_MEANINGS[short]}" for short in STATUS_MEANINGS if short in seen]
     if "▼" in seen:
-        meanings.insert(
-            0, "▼: among the worst tenth of its score; coloured: among the worst quarter"
-        )
+        meanings.insert(0, "▼: among the worst tenth of its score; coloured: among the worst quarter")
     return (
         f'<div class="scroll"><table class="rows"><thead><tr><th scope="col">request</th>{head}</tr></thead>'
         f"<tbody>{body}</tbody></table></div>"
@@ -237,9 +227,7 @@ def request(row: ShownRow) -> str:
     """Return one request: its verdict with all reasons, and its scores."""
     reasons = () if row.verdict is None else row.verdict.reasons
     said = "".join(f"<small>{text(reason, 400)}</small>" for reason in reasons)
-    return (
-        f"<p>{verdict_word(row.verdict)} {text(row.question)}{said}</p>{scores_table(row.scores)}"
-    )
+    return f"<p>{verdict_word(row.verdict)} {text(row.question)}{said}</p>{scores_table(row.scores)}"
 
 
 def scores_table(scores: Mapping[str, Score]) -> str:

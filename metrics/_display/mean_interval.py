@@ -37,11 +37,7 @@ def student_quantile(degrees: float, normal: float = NORMAL_QUANTILE) -> float:
     z, v = normal, max(degrees, 1.0)
     if v in (1.0, 2.0):  # two or three values: where the expansion is worst
         middle = math.erf(z / math.sqrt(2.0))
-        return (
-            math.tan(math.pi * middle / 2)
-            if v == 1.0
-            else middle * math.sqrt(2 / (1 - middle * middle))
-        )
+        return math.tan(math.pi * middle / 2) if v == 1.0 else middle * math.sqrt(2 / (1 - middle * middle))
     return (
         z
         + (z**3 + z) / (4 * v)
@@ -50,9 +46,7 @@ def student_quantile(degrees: float, normal: float = NORMAL_QUANTILE) -> float:
     )
 
 
-def wilson_interval(
-    mean: float, n: float, quantile: float = NORMAL_QUANTILE
-) -> tuple[float, float]:
+def wilson_interval(mean: float, n: float, quantile: float = NORMAL_QUANTILE) -> tuple[float, float]:
     """Return Wilson's interval of a mean of `n` values.
 
     Made for shares, and safe for any values between 0 and 1: their variance is at most mean (1 - mean).
@@ -144,9 +138,7 @@ def interval_of_sums(
     width = highest - lowest
     unit = min(1.0, max(0.0, (mean - lowest) / width))
     variance = variance_of_mean(
-        n,
-        (total - n * lowest) / width,
-        (squares - 2 * lowest * total + n * lowest * lowest) / width**2,
+        n, (total - n * lowest) / width, (squares - 2 * lowest * total + n * lowest * lowest) / width**2
     )
     lower, upper, _ = interval_of_mean(unit, variance, n, measured=unit, used=1.0)
     return lowest + lower * width, lowest + upper * width
@@ -156,6 +148,4 @@ def mean_interval(
     values: Sequence[float], ends: tuple[float | None, float | None]
 ) -> tuple[float, float] | None:
     """Return the interval of the mean of these values, as `interval_of_sums` computes it."""
-    return interval_of_sums(
-        len(values), math.fsum(values), math.fsum(value * value for value in values), ends
-    )
+    return interval_of_sums(len(values), math.fsum(values), math.fsum(value * value for value in values), ends)

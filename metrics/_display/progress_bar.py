@@ -69,8 +69,7 @@ class ProgressBar:
     def _show_cell(self) -> None:
         ipython = import_module("IPython.display")
         shown = ipython.HTML(
-            f'<progress value="{self._done}" max="{self._total}"></progress> '
-            f"{self._done} of {self._total}"
+            f'<progress value="{self._done}" max="{self._total}"></progress> {self._done} of {self._total}'
         )
         if self._cell is None:
             self._cell = ipython.display(shown, display_id=True)

@@ -28,14 +28,10 @@ class ScoreValues:
         exact: Most values that are stored exactly; None: `EXACT`.
     """
 
-    def __init__(
-        self, ends: tuple[float | None, float | None], *, exact: int | None = None
-    ) -> None:
+    def __init__(self, ends: tuple[float | None, float | None], *, exact: int | None = None) -> None:
         lowest, highest = ends
         self._low = lowest
-        self._width = (
-            None if lowest is None or highest is None or lowest >= highest else highest - lowest
-        )
+        self._width = None if lowest is None or highest is None or lowest >= highest else highest - lowest
         self._most = EXACT if exact is None else exact
         self._exact = array("d")
         self._is_exact = True

@@ -75,10 +75,7 @@ class ScoreSummary:
             return mean_interval([*self.values, *[end] * missing], self.range)
         total, squares = self.sums
         return interval_of_sums(
-            self.count + missing,
-            total + missing * end,
-            squares + missing * end * end,
-            self.range,
+            self.count + missing, total + missing * end, squares + missing * end * end, self.range
         )
 
     def histogram(self, bins: int) -> tuple[list[int], float, float]:
@@ -143,9 +140,7 @@ def percentile(values: Sequence[float], share: float) -> float | None:
     return low + (high - low) * (place - below)
 
 
-def _weighted_percentile(
-    values: Sequence[float], counts: Sequence[int], share: float
-) -> float | None:
+def _weighted_percentile(values: Sequence[float], counts: Sequence[int], share: float) -> float | None:
     """Return the `percentile` of values with frequencies."""
     if not values:
         return None
@@ -206,9 +201,7 @@ class Summarizer:
         moments = found.moments()
         total = math.fsum(values) if moments is None else moments[1]
         p10, p50, p90 = (
-            percentile(values, share)
-            if moments is None
-            else _weighted_percentile(values, counts, share)
+            percentile(values, share) if moments is None else _weighted_percentile(values, counts, share)
             for share in (0.1, 0.5, 0.9)
         )
         summary = ScoreSummary(
@@ -234,9 +227,7 @@ class Summarizer:
         return replace(summary, mean_low=low_high[0], mean_high=low_high[1])
 
 
-def summarize(
-    results: Iterable[Mapping[str, Score]], *, interval: bool = True
-) -> list[ScoreSummary]:
+def summarize(results: Iterable[Mapping[str, Score]], *, interval: bool = True) -> list[ScoreSummary]:
     """Summarize the scores of many requests by name, in order of first appearance.
 
     Args:

@@ -57,10 +57,7 @@ NEAR_NAMES: Mapping[str, tuple[str, ...]] = {
 _LISTS = ("contexts", "context ids", "reference contexts", "reference context ids")
 _OTHERS = ("reference", "status", "name", "search_query", "metadata")
 _KNOWN = {
-    name: field
-    for names in (COLUMN_NAMES, NEAR_NAMES)
-    for field, all_of in names.items()
-    for name in all_of
+    name: field for names in (COLUMN_NAMES, NEAR_NAMES) for field, all_of in names.items() for name in all_of
 } | {name: name for name in _OTHERS}
 
 
@@ -105,10 +102,7 @@ class Columns:
             own = {name: fields.get(column) for column, name in self.named.items()}
             for column, name in self.named.items():
                 found.pop(column, None)
-                for other in (
-                    *COLUMN_NAMES.get(_KNOWN[name], ()),
-                    *NEAR_NAMES.get(_KNOWN[name], ()),
-                ):
+                for other in (*COLUMN_NAMES.get(_KNOWN[name], ()), *NEAR_NAMES.get(_KNOWN[name], ())):
                     found.pop(other, None)
             found |= own
         return found

@@ -31,12 +31,7 @@ def plain(value: Any, depth: int = 0) -> Any:
     return str(value)
 
 
-def as_line(
-    value: object,
-    *,
-    compact: bool = False,
-    ascii_only: bool = False,
-) -> bytes:
+def as_line(value: object, *, compact: bool = False, ascii_only: bool = False) -> bytes:
     """Return a value as one line, with its newline.
 
     Args:
@@ -49,10 +44,7 @@ def as_line(
         ValueError: It contains NaN or an infinity, which JSON does not have.
     """
     text = json.dumps(
-        value,
-        ensure_ascii=ascii_only,
-        allow_nan=False,
-        separators=(",", ":") if compact else None,
+        value, ensure_ascii=ascii_only, allow_nan=False, separators=(",", ":") if compact else None
     )
     return text.encode("utf-8", "backslashreplace") + b"\n"
 
@@ -63,9 +55,7 @@ def lines_of(source: bytes | Iterable[bytes]) -> Iterator[tuple[int, bytes]]:
     Args:
         source: A whole file, or one that was opened for bytes.
     """
-    for number, found in enumerate(
-        source.split(b"\n") if isinstance(source, bytes) else source, start=1
-    ):
+    for number, found in enumerate(source.split(b"\n") if isinstance(source, bytes) else source, start=1):
         line = found.removeprefix(codecs.BOM_UTF8) if number == 1 else found
         if line.strip():
             yield number, line

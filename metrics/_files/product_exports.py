@@ -19,9 +19,7 @@ _CONTEXTS = (
     "retrieval_context",
 )  # fmt: skip
 _DEEPEVAL_ONLY = ("actual_output", "actualOutput", "retrieval_context", "retrievalContext")
-_DEEPEVAL_SOURCE = re.compile(
-    r"deepeval_source=(?P<source>.*?),deepeval_context=(?P<text>.*)", re.DOTALL
-)
+_DEEPEVAL_SOURCE = re.compile(r"deepeval_source=(?P<source>.*?),deepeval_context=(?P<text>.*)", re.DOTALL)
 _PHOENIX_DOCUMENT = re.compile(r"(?:attributes\.)?retrieval\.documents\.(\d+)\.(document\..+)")
 _REFERENCE = ("reference", "reference_answer", "expected_output", "ground_truth", *_ANSWER)
 
@@ -48,9 +46,7 @@ def as_columns(row: Mapping[str, Any]) -> Mapping[str, Any]:
     if "input" in row and any(name in row for name in _DEEPEVAL_ONLY):
         return _deepeval(row)
     if "expectedOutput" in row or ("expected_output" in row and "input" in row):
-        return _example_columns(
-            row.get("input"), None, _either(row, "expectedOutput", "expected_output")
-        )
+        return _example_columns(row.get("input"), None, _either(row, "expectedOutput", "expected_output"))
     if "input" in row and "output" in row:
         return _langfuse(row)
     return row
@@ -61,9 +57,7 @@ def _langsmith(row: Mapping[str, Any]) -> dict[str, Any]:
     inputs, outputs = _value(row.get("inputs")), _value(row.get("outputs"))
     if "run_type" not in row:
         return _example_columns(inputs, None, outputs)
-    found = _example_columns(
-        inputs, outputs, _either(row, "reference_outputs", "reference_example_outputs")
-    )
+    found = _example_columns(inputs, outputs, _either(row, "reference_outputs", "reference_example_outputs"))
     if row.get("run_type") == "retriever":
         found.pop("answer", None)
     return _with_status(found, failed=bool(row.get("error")))
@@ -93,9 +87,7 @@ def _phoenix_span(row: Mapping[str, Any]) -> dict[str, Any]:
             "retrieval.documents is not JSON: a frame's to_csv writes lists as Python prints them; "
             "use to_parquet, or to_json(orient='records', lines=True)"
         )
-    kind = _either(
-        row, "attributes.openinference.span.kind", "openinference.span.kind", "span_kind"
-    )
+    kind = _either(row, "attributes.openinference.span.kind", "openinference.span.kind", "span_kind")
     if isinstance(documents, Sequence):
         found["contexts"] = [_document(one) for one in documents]
     if str(kind).upper() == "RETRIEVER":
@@ -136,9 +128,7 @@ def _split_list(given: Any) -> Any:
 def _chunk_with_source(one: Any) -> Any:
     """Return a chunk without the source that deepeval may write before it."""
     found = _DEEPEVAL_SOURCE.fullmatch(one) if isinstance(one, str) else None
-    return (
-        one if found is None else {"text": found["text"], "metadata": {"source": found["source"]}}
-    )
+    return one if found is None else {"text": found["text"], "metadata": {"source": found["source"]}}
 
 
 def _plain(row: Mapping[str, Any], name: str) -> Any:

@@ -68,9 +68,7 @@ class RawRow(NamedTuple):
 
     def digest(self, read_as: bytes = b"") -> bytes:
         """Return 16 bytes that depend on the content and its format; cheaper than parsing it."""
-        content = (
-            self.content if self.kind == "json" else repr(self.content).encode("utf-8", "replace")
-        )
+        content = self.content if self.kind == "json" else repr(self.content).encode("utf-8", "replace")
         return hashlib.blake2b(content + read_as, digest_size=16).digest()
 
     def parse(self, lists: Collection[str]) -> GoodRow | BadRow:
@@ -116,9 +114,7 @@ def open_rows(path: Path) -> Iterator[RawRow]:
         if kind == "csv":
             # Bytes that are not UTF-8 become lone surrogates, which valid UTF-8 never contains.
             text: Any
-            with opener(
-                path, "rt", encoding="utf-8-sig", errors="surrogateescape", newline=""
-            ) as text:
+            with opener(path, "rt", encoding="utf-8-sig", errors="surrogateescape", newline="") as text:
                 _check_encoding(path, text.buffer)
                 yield from _csv_rows(text)
             return
@@ -205,9 +201,7 @@ def _parquet_rows(path: Path) -> Iterator[RawRow]:
                     line += 1
                     yield RawRow(line, "bad" if isinstance(fields, str) else "fields", fields)
         except pa.ArrowException as error:
-            raise ConfigurationError(
-                f"cannot read {str(path)!r} after row {line}: {error}"
-            ) from error
+            raise ConfigurationError(f"cannot read {str(path)!r} after row {line}: {error}") from error
 
 
 def _element(found: Element) -> RawRow:

@@ -128,9 +128,7 @@ def _text(value: Any, field: str) -> str | None:
     if value is None or isinstance(value, str):
         return value
     if isinstance(value, list):
-        raise _BadRowError(
-            f"the {field} is a list; conversations of several turns cannot be scored"
-        )
+        raise _BadRowError(f"the {field} is a list; conversations of several turns cannot be scored")
     if isinstance(value, dict) and "0" in value:
         raise _BadRowError(f"the {field} has all rows in it; write rows: to_json(orient='records')")
     raise _BadRowError(f"the {field} is {_type_name(value)}, not a text")
@@ -182,9 +180,7 @@ def _sample(fields: Mapping[str, Any]) -> RagSample:
 def _why_nothing(fields: Mapping[str, Any]) -> str:
     found = ", ".join(map(str, fields)) or "none"
     only = found if len(fields) == 1 else ""
-    mark = next(
-        (name for sign, name in ((";", "semicolons"), ("\t", "tabs")) if sign in only), None
-    )
+    mark = next((name for sign, name in ((";", "semicolons"), ("\t", "tabs")) if sign in only), None)
     if mark is not None:
         return f"columns are parted by {mark}, in CSV they are parted by commas; found {found!r}"
     return (
@@ -240,10 +236,7 @@ def _reference(fields: Mapping[str, Any]) -> dict[str, Any]:
             given["alternative_answers"] = texts[1:]
     elif answers is not None:
         given["answer"] = _text(answers, "reference answer")
-    for key, field in (
-        ("contexts", "reference contexts"),
-        ("context_ids", "reference context ids"),
-    ):
+    for key, field in (("contexts", "reference contexts"), ("context_ids", "reference context ids")):
         values: Sequence[Any] | None = _list(_pick(fields, field), field)
         if values is not None:
             given[key] = values

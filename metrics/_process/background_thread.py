@@ -25,9 +25,7 @@ class BackgroundThread:
     def do(self, job: Callable[[], None]) -> None:
         """Queue `job`; do it on the caller's thread if no thread can be started."""
         if self._thread is None or not self._thread.is_alive():
-            thread = threading.Thread(
-                target=_work, args=(self._jobs,), name=self._name, daemon=True
-            )
+            thread = threading.Thread(target=_work, args=(self._jobs,), name=self._name, daemon=True)
             try:
                 thread.start()
             except RuntimeError:

@@ -28,11 +28,7 @@ class BoundedTable(Generic[K, V]):
     """
 
     def __init__(
-        self,
-        *,
-        max_entries: float = math.inf,
-        max_size: float = math.inf,
-        keep_newest: bool = False,
+        self, *, max_entries: float = math.inf, max_size: float = math.inf, keep_newest: bool = False
     ) -> None:
         self._max_entries = max_entries
         self._max_size = max_size

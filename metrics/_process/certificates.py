@@ -17,9 +17,7 @@ _UNTRUSTED = (18, 19, 20, 21)
 _NO_TLS = ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "PACKET_LENGTH_TOO_LONG", "HTTP_REQUEST")
 
 
-def tls_failure(
-    error: BaseException, authority: str, *, own: str, other_name: str = ""
-) -> str | None:
+def tls_failure(error: BaseException, authority: str, *, own: str, other_name: str = "") -> str | None:
     """Return the TLS failure of a connection, and its fix.
 
     Args:
@@ -37,9 +35,7 @@ def tls_failure(
                 hint = f" or give that name with {other_name}" if other_name else ""
                 return f"its certificate is for another name: connect by the name in it{hint}"
             if one.verify_code in _UNTRUSTED:
-                return (
-                    f"its certificate has an unknown authority: name the authority with {authority}"
-                )
+                return f"its certificate has an unknown authority: name the authority with {authority}"
             return f"its certificate is refused: {one.verify_message}"
         if isinstance(one, (ssl.SSLEOFError, ssl.SSLZeroReturnError)):
             # With TLS 1.3 a missing client certificate shows only after the handshake, or as a hang-up.

@@ -145,7 +145,5 @@ def _start_child() -> None:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(
-        before=_start_fork,
-        after_in_parent=partial(_call, _in_parent),
-        after_in_child=_start_child,
+        before=_start_fork, after_in_parent=partial(_call, _in_parent), after_in_child=_start_child
     )

@@ -92,9 +92,7 @@ def _parts(url: str) -> SplitResult:
     try:
         parts = urlsplit(url)
         _ = parts.port  # raises for an invalid number
-        fits = parts.scheme in _SCHEMES and bool(
-            parts.path if parts.scheme == "unix" else parts.hostname
-        )
+        fits = parts.scheme in _SCHEMES and bool(parts.path if parts.scheme == "unix" else parts.hostname)
     except ValueError:
         raise wrong from None
     if not fits:
@@ -266,11 +264,7 @@ class RedisLine:
                     groups.append((commands, answer))
         if not groups:
             return
-        sent = (
-            None
-            if self.is_away
-            else self._send_commands([c for commands, _ in groups for c in commands])
-        )
+        sent = None if self.is_away else self._send_commands([c for commands, _ in groups for c in commands])
         for commands, answer in groups:
             mine = None if sent is None else sent[: len(commands)]
             sent = None if sent is None else sent[len(commands) :]

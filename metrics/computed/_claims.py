@@ -77,17 +77,9 @@ class Claims:
     def sentence_items(self) -> list[ScoreItem]:
         """Return the sentences as evidence, each with the share of its claiming words that chunks have."""
         return [
-            ScoreItem(
-                f"sentence-{at}",
-                None,
-                text,
-                None,
-                None,
-                1 - missing / len(terms) if terms else None,
-            )
+            ScoreItem(f"sentence-{at}", None, text, None, None, 1 - missing / len(terms) if terms else None)
             for at, (text, terms, missing) in enumerate(
-                zip(self.answer.sentences[:MOST_ITEMS], self.terms, self.unsupported, strict=False),
-                start=1,
+                zip(self.answer.sentences[:MOST_ITEMS], self.terms, self.unsupported, strict=False), start=1
             )
         ]
 
@@ -145,9 +137,7 @@ def _claims(question: str, answer: str, texts: Sequence[str]) -> Claims:
     looked_for = said.memoize(_every_term)
     each = [find_terms(context, looked_for) for context in contexts]
     there = together(each)
-    unsupported = [
-        len(one) - found for one, found in zip(terms, credit_each(terms, there), strict=True)
-    ]
+    unsupported = [len(one) - found for one, found in zip(terms, credit_each(terms, there), strict=True)]
     lacking: list[list[str]] = []
     longest = 0
     for one, missing in zip(terms, unsupported, strict=True):

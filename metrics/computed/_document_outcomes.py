@@ -14,9 +14,7 @@ from ragmeter.metrics.text.analysis import analyse
 
 from ._matching import Matcher
 
-FateCode = Literal[
-    "in_prompt", "returned", "ranked_below_k", "dropped_by", "cut_by", "never_found", "unknown"
-]
+FateCode = Literal["in_prompt", "returned", "ranked_below_k", "dropped_by", "cut_by", "never_found", "unknown"]
 """``in_prompt``: it reached the model. ``returned``: no model was called, and the request returned it.
 ``ranked_below_k``: a stage kept the first k of a list, and its rank was lower. ``dropped_by``: a stage
 received it and did not pass it on. ``cut_by``: the rest of its containing document was passed on, but not
@@ -134,9 +132,7 @@ class Journey:
                 code: FateCode = "in_prompt" if self.end_name == PROMPT else "returned"
                 return Fate(code, None, self.end_is_recorded, rank, self.end_name)
         holders = [
-            place
-            for place, stage in enumerate(self.stages)
-            if _rank(stage.contexts or (), held) is not None
+            place for place, stage in enumerate(self.stages) if _rank(stage.contexts or (), held) is not None
         ]
         if not holders:
             known = all(stage.contexts is not None for stage in self.sources)
@@ -163,12 +159,7 @@ class Journey:
         if cut:
             name = self._lowered_by(last, held, len(kept)) or name
         return Fate(
-            "ranked_below_k" if cut else "dropped_by",
-            name,
-            recorded and stage.recorded,
-            rank,
-            at,
-            len(kept),
+            "ranked_below_k" if cut else "dropped_by", name, recorded and stage.recorded, rank, at, len(kept)
         )
 
     def _lowered_by(self, last: int, held: set[int], kept: int) -> str | None:
@@ -218,9 +209,7 @@ def fates_by_id(journey: Journey, golden: Sequence[str]) -> list[Fate]:
     return fates
 
 
-def fates_by_text(
-    journey: Journey, golden: Sequence[str], matcher: Matcher
-) -> tuple[list[str], list[Fate]]:
+def fates_by_text(journey: Journey, golden: Sequence[str], matcher: Matcher) -> tuple[list[str], list[Fate]]:
     """Return the distinct golden texts, and the fate of each.
 
     A golden text that occurs unchanged in a document is that document; `matcher` decides about the others:
@@ -231,10 +220,7 @@ def fates_by_text(
     keys = {text: analyse(text).exact_key for text in texts}
     distinct = {analyse(text).exact_key: text for text in reversed(golden)}
     wanted = dict(reversed(distinct.items()))
-    found = {
-        key: {text for text, own in keys.items() if key == own or _holds(own, key)}
-        for key in wanted
-    }
+    found = {key: {text for text, own in keys.items() if key == own or _holds(own, key)} for key in wanted}
     missing = [key for key, own in found.items() if not own]
     near = _near(texts, [wanted[key] for key in missing], matcher.threshold) if missing else []
     if near:
@@ -245,9 +231,7 @@ def fates_by_text(
     fates: list[Fate] = []
     for key, text in wanted.items():
         ids = {own[one] for one in found[key] if one in own}
-        held = {
-            id(c) for c in contexts if c.text in found[key] or c.id in ids or _is_extract(c, text)
-        }
+        held = {id(c) for c in contexts if c.text in found[key] or c.id in ids or _is_extract(c, text)}
         fate = journey.fate(held)
         fates.append(_as_cut(journey, fate, key, held) if fate.is_lost is False else fate)
     return list(wanted.values()), fates
@@ -270,9 +254,7 @@ def _as_cut(journey: Journey, fate: Fate, key: str, held: set[int]) -> Fate:
     return fate._replace(code="cut_by", stage=next(cutters, UNKNOWN))
 
 
-def cut_documents(
-    found: Iterable[RetrievedContext], end: Iterable[RetrievedContext]
-) -> list[RetrievedContext]:
+def cut_documents(found: Iterable[RetrievedContext], end: Iterable[RetrievedContext]) -> list[RetrievedContext]:
     """Return the documents of the final list that earlier lists have in a longer form."""
     wholes: dict[str, set[str]] = {}
     for context in found:
@@ -335,15 +317,11 @@ def rewritten_documents(
     return [
         context
         for context in after
-        if context.id is None
-        and context.text not in texts
-        and not any(shows(context, text) for text in texts)
+        if context.id is None and context.text not in texts and not any(shows(context, text) for text in texts)
     ]
 
 
-def not_among(
-    found: Sequence[RetrievedContext], end: Sequence[RetrievedContext]
-) -> list[RetrievedContext]:
+def not_among(found: Sequence[RetrievedContext], end: Sequence[RetrievedContext]) -> list[RetrievedContext]:
     """Return the documents whose text is in no context, by id, as a whole or as an extract."""
     ids = {context.id for context in end if context.id is not None}
     texts = {context.text for context in end}

@@ -68,11 +68,7 @@ class Components:
     """
 
     def __init__(
-        self,
-        ids: Sequence[str],
-        texts: Sequence[str],
-        encoded: Sequence[str] | None,
-        key: Callable[[str], str],
+        self, ids: Sequence[str], texts: Sequence[str], encoded: Sequence[str] | None, key: Callable[[str], str]
     ) -> None:
         self.ids = ids
         self.texts = texts
@@ -153,9 +149,7 @@ class Matcher:
             raise ConfigurationError(f"threshold is {threshold!r}; it is more than 0, at most 1")
         if threshold is None:
             threshold = (
-                ROUGE_SENTENCE_MATCH_THRESHOLD
-                if self.strategy.by_sentence
-                else ROUGE_CHUNK_MATCH_THRESHOLD
+                ROUGE_SENTENCE_MATCH_THRESHOLD if self.strategy.by_sentence else ROUGE_CHUNK_MATCH_THRESHOLD
             )
         self.threshold = threshold
         self.backend: MatchingBackend = backend
@@ -175,9 +169,7 @@ class Matcher:
         own = self.strategy.by_sentence and self._split is None
         return RULES if own or self.backend == "unicode" else "1"
 
-    def components(
-        self, retrieved: Sequence[str], golden: Sequence[str]
-    ) -> tuple[Components, Components]:
+    def components(self, retrieved: Sequence[str], golden: Sequence[str]) -> tuple[Components, Components]:
         """Split texts into components; a text without sentences has none.
 
         Returns:
@@ -208,9 +200,7 @@ class Matcher:
         key = _itself if self.backend == "rouge_compat" else _chunk_key
         return Components(chunk_ids(len(texts)), texts, encoded, key)
 
-    def _components(
-        self, split: Sequence[Sequence[str]], encoded: Sequence[str] | None
-    ) -> Components:
+    def _components(self, split: Sequence[Sequence[str]], encoded: Sequence[str] | None) -> Components:
         ids: list[str] = []
         for number, sentences in enumerate(split, start=1):
             ids += _sentence_ids(number, len(sentences))
@@ -256,9 +246,7 @@ def _strings(split: Iterable[str]) -> list[str]:
     for sentence in found:
         # It is the caller's function, so its result is checked.
         if not isinstance(sentence, str):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise ConfigurationError(
-                f"split_sentences returned {type(sentence).__name__}, not strings"
-            )
+            raise ConfigurationError(f"split_sentences returned {type(sentence).__name__}, not strings")
     return list(map(str.__str__, found))  # a subclass's, as plain strings
 
 
@@ -285,16 +273,12 @@ def _positions(texts: Sequence[str]) -> dict[str, list[int]]:
 def _match_exactly(retrieved: Sequence[str], truth: Sequence[str]) -> list[TruthMatch]:
     positions = _positions(retrieved)
     return [
-        TruthMatch(tuple(at), at[0], 1.0)
-        if (at := positions.get(text))
-        else TruthMatch((), None, None)
+        TruthMatch(tuple(at), at[0], 1.0) if (at := positions.get(text)) else TruthMatch((), None, None)
         for text in truth
     ]
 
 
-def _match_by_tokens(
-    retrieved: Components, truth: Components, threshold: float
-) -> list[TruthMatch]:
+def _match_by_tokens(retrieved: Components, truth: Components, threshold: float) -> list[TruthMatch]:
     from ragmeter.metrics.text.subsequences import lcs_rows  # noqa: PLC0415 -- rapidfuzz, for few requests
 
     rows = lcs_rows(list(filter(None, truth.encoded)), retrieved.encoded)

@@ -13,9 +13,7 @@ _MOST_REPEATED = 10
 """Most repeated unknowns to fill exactly: each one doubles the work."""
 
 
-def average_precision(
-    relevances: Sequence[bool | int], total_relevant: int | None = None
-) -> float | None:
+def average_precision(relevances: Sequence[bool | int], total_relevant: int | None = None) -> float | None:
     """Return the mean of precision@k over the ranks k of relevant items.
 
         sum over k of v_k * (hits_k / k), divided by the number of relevant items

@@ -88,10 +88,7 @@ def _shingles(words: Sequence[str]) -> frozenset[object]:
 
 
 def _pairs(
-    number: int,
-    again: frozenset[object],
-    first: dict[object, int],
-    sets: Sequence[frozenset[object]],
+    number: int, again: frozenset[object], first: dict[object, int], sets: Sequence[frozenset[object]]
 ) -> list[Repetition]:
     found: list[Repetition] = []
     for earlier, count in sorted(Counter(map(first.__getitem__, again)).items()):

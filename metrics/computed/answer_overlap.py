@@ -82,9 +82,7 @@ class AnswerOverlap(ComputedMetric):
 
     def __post_init__(self) -> None:
         if self.backend not in get_args(OverlapBackend):
-            raise ConfigurationError(
-                f"backend is {self.backend!r}; it is 'unicode' or 'rouge-score'"
-            )
+            raise ConfigurationError(f"backend is {self.backend!r}; it is 'unicode' or 'rouge-score'")
         if self.backend == "rouge-score":
             _rouge_score(self.use_stemmer)  # if missing, raises now, not at the first request
             object.__setattr__(self, "score_names", tuple(_ROUGE_SCORE_NAMES.values()))
@@ -96,9 +94,7 @@ class AnswerOverlap(ComputedMetric):
     def compute(self, sample: RagSample) -> Sequence[Score]:
         """Compare the answer with every reference answer and keep the best."""
         reference = sample.reference
-        texts = (
-            () if reference is None else (reference.answer or "", *reference.alternative_answers)
-        )
+        texts = () if reference is None else (reference.answer or "", *reference.alternative_answers)
         compare = _unicode if self.backend == "unicode" else _rouge_score(self.use_stemmer)
         overlaps = [compare(sample.answer or "", text) for text in texts]
         return [self._best(name, overlaps) for name in self.score_names]

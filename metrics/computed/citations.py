@@ -85,9 +85,7 @@ class Citations(ComputedMetric):
                 shares = (credit(terms, find_terms(one, search_terms(terms))) for one in comparable)
                 share = max(shares, default=0.0) / len(terms)
                 found = share >= WINDOW_THRESHOLD
-                pairs.append(
-                    ScoreItem(f"sentence-{number}-cites-{mark}", found, sentence, None, None, share)
-                )
+                pairs.append(ScoreItem(f"sentence-{number}-cites-{mark}", found, sentence, None, None, share))
                 if not found:
                     wrong.append(f"sentence-{number} cites {mark}: {share:.2f}")
         if not claiming:
@@ -113,11 +111,7 @@ class Citations(ComputedMetric):
             text = next(pair.text or "" for pair in pairs if not pair.verdict)
             explanation += f"; {wrong[0]}: {quote_text(text)}"
         return self.make_score(
-            name,
-            right / len(pairs),
-            items=pairs[:MOST_ITEMS],
-            explanation=explanation,
-            summary=summary,
+            name, right / len(pairs), items=pairs[:MOST_ITEMS], explanation=explanation, summary=summary
         )
 
     def _coverage(self, claiming: Sequence[ScoreItem]) -> Score:
@@ -129,9 +123,5 @@ class Citations(ComputedMetric):
             summary += f"; {bare[0].id} is not"
             explanation += f"; not {quote_text(bare[0].text)}"
         return self.make_score(
-            name,
-            cited / len(claiming),
-            items=claiming[:MOST_ITEMS],
-            explanation=explanation,
-            summary=summary,
+            name, cited / len(claiming), items=claiming[:MOST_ITEMS], explanation=explanation, summary=summary
         )

@@ -87,13 +87,7 @@ def _items(claims: Claims) -> list[ScoreItem]:
             chunk, evidence, other = instead
             reason = f"chunk {chunk + 1}: {quote_text(other)}"
         found.append(
-            ScoreItem(
-                f"sentence-{fact.sentence + 1}-fact-{len(found) + 1}",
-                False,
-                fact.text,
-                evidence,
-                reason,
-            )
+            ScoreItem(f"sentence-{fact.sentence + 1}-fact-{len(found) + 1}", False, fact.text, evidence, reason)
         )
     for one in claims.denied:
         found.append(

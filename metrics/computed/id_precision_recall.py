@@ -61,9 +61,7 @@ class IdPrecisionRecall(ComputedMetric):
         hits = sum(identifier in golden for identifier in retrieved)
         precision_items = [
             ScoreItem(rank, context.id in golden, context.id)
-            for rank, context in zip(
-                chunk_ids(min(len(contexts), MOST_ITEMS)), contexts, strict=False
-            )
+            for rank, context in zip(chunk_ids(min(len(contexts), MOST_ITEMS)), contexts, strict=False)
         ]
         recall_items = [
             ScoreItem(id=f"id-{number}", verdict=identifier in retrieved, text=identifier)

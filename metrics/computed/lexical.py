@@ -79,9 +79,7 @@ def _check_work(done: int, contexts: Sequence[Analysis]) -> None:
         raise TooLongError(f"more than {_MOST_WINDOWS} pairs of sentences to compare")
 
 
-def _best_window(
-    words: Sequence[str], contexts: Sequence[Analysis]
-) -> tuple[float, tuple[int, int] | None]:
+def _best_window(words: Sequence[str], contexts: Sequence[Analysis]) -> tuple[float, tuple[int, int] | None]:
     """Return the best coverage of `words` by two consecutive sentences, and the index of the first."""
     best, place = 0, None
     wanted = frozenset(words)
@@ -180,11 +178,7 @@ class LexicalContextRecall(ComputedMetric):
             if number <= MOST_ITEMS:
                 items.append(
                     ScoreItem(
-                        id=f"sentence-{number}",
-                        verdict=found,
-                        text=sentence,
-                        evidence=evidence,
-                        value=best,
+                        id=f"sentence-{number}", verdict=found, text=sentence, evidence=evidence, value=best
                     )
                 )
         summary = f"{attributed} of {number_of(len(wanted), 'sentence')} found in the chunks"
@@ -262,9 +256,7 @@ class LexicalContextPrecision(ComputedMetric):
         if value is None:
             return self.undefined_scores("nothing was retrieved")
         ranks = [rank for rank, relevant in enumerate(relevances, start=1) if relevant]
-        said = (
-            f"{len(ranks)} of {number_of(len(relevances), 'chunk')} on a sentence of the reference"
-        )
+        said = f"{len(ranks)} of {number_of(len(relevances), 'chunk')} on a sentence of the reference"
         if ranks:
             said += f", at {listed_ids(ranks, 'rank')}"
         return (self.make_score(self.name, value, items=items, explanation=said, summary=said),)
@@ -359,10 +351,7 @@ class LexicalQueryCoverage(ComputedMetric):
             return self.undefined_scores("no content word in the question")
         items = [
             ScoreItem(
-                id=f"chunk-{rank}",
-                verdict=None,
-                text=context.text,
-                value=coverage(words, context.content_set),
+                id=f"chunk-{rank}", verdict=None, text=context.text, value=coverage(words, context.content_set)
             )
             for rank, context in enumerate(contexts[:MOST_ITEMS], start=1)
         ]

@@ -102,9 +102,7 @@ class LexicalContextRelevance(ComputedMetric):
         ]
         explanation, summary = _explanation(question, topic, search.vocabularies, best)
         return (
-            self.make_score(
-                self.name, found[best][0], items=items, explanation=explanation, summary=summary
-            ),
+            self.make_score(self.name, found[best][0], items=items, explanation=explanation, summary=summary),
         )
 
     def value_of(self, sample: RagSample) -> float | None:
@@ -120,9 +118,7 @@ class LexicalContextRelevance(ComputedMetric):
             best = max(best, search.relevance(place)[0])
         return best
 
-    def _inputs(
-        self, sample: RagSample
-    ) -> tuple[Analysis, tuple[Analysis, ...], Sequence[str], str | None]:
+    def _inputs(self, sample: RagSample) -> tuple[Analysis, tuple[Analysis, ...], Sequence[str], str | None]:
         """Return question, chunks and topic words, and the reason if they cannot be compared."""
         question = analyse(sample.searched_for or "")
         contexts = analyse_all([context.text for context in sample.contexts or ()])
@@ -153,9 +149,7 @@ class _TopicSearch:
             for context in contexts:
                 _ = context.stems
         has_han = bool(terms.pairs or terms.single)
-        searched = [
-            None if one.is_stemmed or (has_han and one.has_han) else one for one in contexts
-        ]
+        searched = [None if one.is_stemmed or (has_han and one.has_han) else one for one in contexts]
         found = iter(words_with(terms.terms, list(filter(None, searched))))
         self._words = [None if one is None else next(found) for one in searched]
         self.vocabularies = [
@@ -241,9 +235,7 @@ class _HanTopic:
         for at, ((own, part), (following, other_part)) in enumerate(pairwise(held)):
             if not (part or other_part or others[at] or others[at + 1]):
                 continue
-            both = self.credit(own | following, part | other_part) + len(
-                others[at] | others[at + 1]
-            )
+            both = self.credit(own | following, part | other_part) + len(others[at] | others[at + 1])
             if both > best:
                 best, start = both, at
                 end = at + 1 if self.credit(own, part) + len(others[at]) == both else at + 2
@@ -278,9 +270,7 @@ def _explanation(
     anywhere = {term for one in each for term in present(topic, one)}
     nowhere = [term for term in topic if term not in anywhere]
     if has:
-        explanation = (
-            f"chunk-{best + 1} has {has} of the question's {number_of(len(topic), 'topic word')}"
-        )
+        explanation = f"chunk-{best + 1} has {has} of the question's {number_of(len(topic), 'topic word')}"
         summary = f"chunk-{best + 1}: {has} of {len(topic)}"
         if nowhere:
             summary += f"; {number_of(len(nowhere), 'word')} in no chunk"

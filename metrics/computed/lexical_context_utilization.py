@@ -57,9 +57,7 @@ class LexicalContextUtilization(ComputedMetric):
         kinds = answer.memoize(sentence_kinds)
         claiming = [
             (at, terms)
-            for at, (terms, kind) in enumerate(
-                zip(answer.memoize(compared_terms), kinds, strict=True)
-            )
+            for at, (terms, kind) in enumerate(zip(answer.memoize(compared_terms), kinds, strict=True))
             if terms and kind.claims
         ]
         if not claiming:
@@ -92,9 +90,7 @@ class LexicalContextUtilization(ComputedMetric):
         used = [number for number, words in enumerate(won, start=1) if words]
         chunks = [
             ScoreItem(f"chunk-{number}", bool(words), context.text, None, None, words / total)
-            for number, (context, words) in enumerate(
-                zip(contexts[:MOST_ITEMS], won, strict=False), start=1
-            )
+            for number, (context, words) in enumerate(zip(contexts[:MOST_ITEMS], won, strict=False), start=1)
         ]
         summary = (
             f"{listed_ids(used, 'chunk')} of {len(contexts)} used"

@@ -84,11 +84,7 @@ class LexicalGroundedness(ComputedMetric):
             summary = f"{found}{lacking_said(lacking)}{named}"
         else:
             explanation = summary = NOTHING_RETRIEVED
-        return (
-            self.make_score(
-                self.name, value, items=items, explanation=explanation, summary=summary
-            ),
-        )
+        return (self.make_score(self.name, value, items=items, explanation=explanation, summary=summary),)
 
 
 def _by_kind(claims: Claims, words: Sequence[int], covered: Sequence[float]) -> dict[str, float]:

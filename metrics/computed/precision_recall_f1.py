@@ -78,9 +78,7 @@ class PrecisionRecallF1(ComputedMetric):
 
     def __post_init__(self) -> None:
         if self.zero_division is not None and not 0 <= self.zero_division <= 1:
-            raise ConfigurationError(
-                f"zero_division is {self.zero_division!r}; it is None or from 0.0 to 1.0"
-            )
+            raise ConfigurationError(f"zero_division is {self.zero_division!r}; it is None or from 0.0 to 1.0")
         matcher = Matcher(self.strategy, self.threshold, self.backend, self.split_sentences)
         object.__setattr__(self, "strategy", matcher.strategy)
         object.__setattr__(self, "_matcher", matcher)
@@ -110,9 +108,7 @@ class PrecisionRecallF1(ComputedMetric):
         right = f"{len(found_by)} of {number_of(retrieved.size, f'retrieved {unit}')} golden"
         found = sum(bool(match.matched) for match in matches)
         covered = f"{found} of {number_of(truth.size, f'golden {unit}')} retrieved"
-        missed = [
-            text for text, match in zip(truth.texts, matches, strict=False) if not match.matched
-        ]
+        missed = [text for text, match in zip(truth.texts, matches, strict=False) if not match.matched]
         lost = f"{covered}; not {quote_text(missed[0])}" if missed else covered
         return (
             self._score(
@@ -128,10 +124,7 @@ class PrecisionRecallF1(ComputedMetric):
                 _golden_items(retrieved, truth, matches),
             ),
             self._score(
-                "f1",
-                f1,
-                (f"{right}, {lost}", f"{right}, {covered}") if truth.size else _NO_GOLDEN,
-                (),
+                "f1", f1, (f"{right}, {lost}", f"{right}, {covered}") if truth.size else _NO_GOLDEN, ()
             ),
         )
 
@@ -154,15 +147,11 @@ def _harmonic_mean(precision: float, recall: float) -> float:
 
 
 def _retrieved_items(
-    retrieved: Components,
-    truth: Components,
-    found_by: dict[int, tuple[int, float | None]],
+    retrieved: Components, truth: Components, found_by: dict[int, tuple[int, float | None]]
 ) -> list[ScoreItem]:
     """Return evidence for each retrieved component: the first golden one that it matches."""
     items: list[ScoreItem] = []
-    for index, (item, text) in enumerate(
-        zip(retrieved.ids[:MOST_ITEMS], retrieved.texts, strict=False)
-    ):
+    for index, (item, text) in enumerate(zip(retrieved.ids[:MOST_ITEMS], retrieved.texts, strict=False)):
         by = found_by.get(index)
         if by is None:
             items.append(_item((item, False, text, None, None, None)))
@@ -172,9 +161,7 @@ def _retrieved_items(
     return items
 
 
-def _golden_items(
-    retrieved: Components, truth: Components, matches: Sequence[TruthMatch]
-) -> list[ScoreItem]:
+def _golden_items(retrieved: Components, truth: Components, matches: Sequence[TruthMatch]) -> list[ScoreItem]:
     """Return evidence for each golden component: the nearest retrieved one."""
     texts = retrieved.texts
     return [

@@ -83,9 +83,7 @@ class RankedRetrieval(ComputedMetric):
                 "use EXACT_CHUNK_MATCH or ROUGE_CHUNK_MATCH"
             )
         if self.denominator not in ("all", "retrieved"):
-            raise ConfigurationError(
-                f"denominator is {self.denominator!r}; it is 'all' or 'retrieved'"
-            )
+            raise ConfigurationError(f"denominator is {self.denominator!r}; it is 'all' or 'retrieved'")
         golden = {
             "auto": "reference.contexts|reference.context_ids",
             "contexts": "reference.contexts",
@@ -97,9 +95,7 @@ class RankedRetrieval(ComputedMetric):
         object.__setattr__(self, "_matcher", matcher)
         object.__setattr__(self, "method", "rouge" if matcher.strategy.uses_rouge else "exact")
         credited = "optimal" if self.denominator == "all" else "first"
-        object.__setattr__(
-            self, "definition", f"{matcher.definition}/{self.denominator}/{credited}"
-        )
+        object.__setattr__(self, "definition", f"{matcher.definition}/{self.denominator}/{credited}")
         object.__setattr__(self, "needs", ("contexts", golden[self.by]))
         object.__setattr__(self, "reads_texts", self.by != "ids")
 
@@ -186,9 +182,7 @@ class RankedRetrieval(ComputedMetric):
         )
 
 
-def _credit_words(
-    credited: Sequence[int | None], truth: Sequence[str], *, by_id: bool
-) -> tuple[str, str]:
+def _credit_words(credited: Sequence[int | None], truth: Sequence[str], *, by_id: bool) -> tuple[str, str]:
     """Describe which ranks are credited, and the first golden item without a credit."""
     if not truth:
         return "no golden item", "no golden item"

@@ -59,13 +59,7 @@ class RetrievalHealth(ComputedMetric):
     """
 
     name = "retrieval_health"
-    score_names = (
-        "context_count",
-        "empty_retrieval",
-        "duplicate_ratio",
-        *_READING,
-        *_OF_THE_RETRIEVER,
-    )
+    score_names = ("context_count", "empty_retrieval", "duplicate_ratio", *_READING, *_OF_THE_RETRIEVER)
     needs = ("contexts",)
     method = "exact"
     target = "retrieval"
@@ -90,9 +84,7 @@ class RetrievalHealth(ComputedMetric):
         """Do the same, but read no text that is longer."""
         contexts = sample.contexts or ()
         texts = [context.text for context in contexts]
-        if (
-            sample.contexts_by == "ids"
-        ):  # the texts are unknown; two chunks with one id are one chunk
+        if sample.contexts_by == "ids":  # the texts are unknown; two chunks with one id are one chunk
             names = [
                 f"#{position}" if context.id is None else f"id {context.id}"
                 for position, context in enumerate(contexts)
@@ -123,9 +115,7 @@ class RetrievalHealth(ComputedMetric):
         items: Sequence[ScoreItem] = (),
     ) -> Score:
         # These summaries never quote a text of the request.
-        return self.make_score(
-            name, value, explanation=said, summary=said, label=label, items=items
-        )
+        return self.make_score(name, value, explanation=said, summary=said, label=label, items=items)
 
     def _count_scores(self, texts: Sequence[str]) -> tuple[Score, Score, Score]:
         seen: dict[str, int] = {}
@@ -133,21 +123,15 @@ class RetrievalHealth(ComputedMetric):
         for position, text in enumerate(_comparable(texts), start=1):
             first = seen.setdefault(text, position)
             if first != position:
-                repeats.append(
-                    ScoreItem(f"chunk-{position}", False, None, None, f"repeats chunk-{first}")
-                )
+                repeats.append(ScoreItem(f"chunk-{position}", False, None, None, f"repeats chunk-{first}"))
         count = len(texts)
         blank = sum([not text or text.isspace() for text in texts])
         chunks = number_of(count, "chunk") if count else "nothing was retrieved"
-        distinct = (
-            f"{len(repeats)} of {chunks} repeat another" if repeats else "no chunk is a repeat"
-        )
+        distinct = f"{len(repeats)} of {chunks} repeat another" if repeats else "no chunk is a repeat"
         return (
             self._health_score("context_count", float(count), chunks),
             self._health_score(
-                "empty_retrieval",
-                float(blank == count),
-                f"{chunks}, {blank} blank" if blank else chunks,
+                "empty_retrieval", float(blank == count), f"{chunks}, {blank} blank" if blank else chunks
             ),
             self._health_score(
                 "duplicate_ratio",
@@ -182,9 +166,7 @@ class RetrievalHealth(ComputedMetric):
 
     def _by_the_retriever(self, contexts: Sequence[RetrievedContext]) -> tuple[Score, ...]:
         scores = [
-            context.score
-            for context in contexts
-            if context.score is not None and math.isfinite(context.score)
+            context.score for context in contexts if context.score is not None and math.isfinite(context.score)
         ]
         if len(scores) < len(contexts):
             why = "the retriever does not tell every chunk's score"
@@ -192,10 +174,7 @@ class RetrievalHealth(ComputedMetric):
                 self, "missing_input", why, missing="contexts.score", names=_OF_THE_RETRIEVER
             )
         if not scores:
-            return tuple(
-                self._health_score(name, None, "nothing was retrieved")
-                for name in _OF_THE_RETRIEVER
-            )
+            return tuple(self._health_score(name, None, "nothing was retrieved") for name in _OF_THE_RETRIEVER)
         top, last = scores[0], scores[-1]
         label = "distance" if top < last else None
         spread = abs(top - last) if len(scores) > 1 else None
@@ -203,10 +182,7 @@ class RetrievalHealth(ComputedMetric):
             spread = None
         return (
             self._health_score(
-                "retriever_top_score",
-                top,
-                f"the retriever scores the first chunk {top:.4g}",
-                label=label,
+                "retriever_top_score", top, f"the retriever scores the first chunk {top:.4g}", label=label
             ),
             self._health_score(
                 "retriever_score_spread",
@@ -235,13 +211,11 @@ def _comparable(texts: Sequence[str]) -> list[str]:
     if len(set(heads)) == len(heads):
         return list(texts)
     ends = [
-        (head, _NO_LETTER.sub("", text[-_END:])[-_LETTERS:])
-        for head, text in zip(heads, texts, strict=True)
+        (head, _NO_LETTER.sub("", text[-_END:])[-_LETTERS:]) for head, text in zip(heads, texts, strict=True)
     ]
     counts = Counter(ends)
     return [
-        analyse(text).exact_key if counts[pair] > 1 else text
-        for text, pair in zip(texts, ends, strict=True)
+        analyse(text).exact_key if counts[pair] > 1 else text for text, pair in zip(texts, ends, strict=True)
     ]
 
 

@@ -75,9 +75,7 @@ class RetrievalFunnel(ComputedMetric):
         """Count each list, and compare the first ones with the last."""
         journey = Journey(sample)
         found = {
-            (context.id, context.text): context
-            for stage in journey.sources
-            for context in stage.contexts or ()
+            (context.id, context.text): context for stage in journey.sources for context in stage.contexts or ()
         }
         end = journey.end
         is_known = all(stage.contexts is not None for stage in journey.sources)

@@ -103,8 +103,7 @@ class HttpSpanDetector(SpanDetector):
     async def detect(self, requests: Sequence[DetectionRequest]) -> Sequence[Any]:
         """Post the answers, retry temporary failures, and return their spans in order."""
         bodies = [
-            {"question": one.question, "contexts": list(one.contexts), "answer": one.answer}
-            for one in requests
+            {"question": one.question, "contexts": list(one.contexts), "answer": one.answer} for one in requests
         ]
         single = self.batch_size == 1
         body: dict[str, Any] = bodies[0] if single else {"requests": bodies}

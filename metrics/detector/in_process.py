@@ -42,9 +42,7 @@ class InProcessSpanDetector(SpanDetector):
             )
         self._function, self._options, self._call_once = function, options, call
         known = getattr(function, "name", None) or getattr(function, "__name__", None)
-        super().__init__(
-            name or (known if isinstance(known, str) else type(function).__name__), **options
-        )
+        super().__init__(name or (known if isinstance(known, str) else type(function).__name__), **options)
         self._thread = ThreadOfModel("ragmeter-detector")
 
     def __repr__(self) -> str:

@@ -66,13 +66,9 @@ class OnnxSpanDetector(SpanDetector):
         tokenizer = model.with_name("tokenizer.json") if tokenizer is None else tokenizer
         for what, path in (("model", model), ("tokenizer", tokenizer)):
             if not Path(path).is_file():
-                raise ConfigurationError(
-                    f"{what} is {str(path)!r}, where no file is; pass its path"
-                )
+                raise ConfigurationError(f"{what} is {str(path)!r}, where no file is; pass its path")
         if not 0.0 < at_least <= 1.0:
-            raise ConfigurationError(
-                f"at_least is {at_least!r}; pass a number above 0.0, at most 1.0"
-            )
+            raise ConfigurationError(f"at_least is {at_least!r}; pass a number above 0.0, at most 1.0")
         if max_tokens < 16:
             raise ConfigurationError(f"max_tokens is {max_tokens!r}; pass 16 or more")
         path = Path(model)
@@ -110,9 +106,7 @@ class OnnxSpanDetector(SpanDetector):
         import numpy as np  # noqa: PLC0415 -- comes with onnxruntime
 
         wanted = {one.name for one in self._session.get_inputs()}
-        fed = {
-            name: np.asarray(value, np.int64) for name, value in inputs.items() if name in wanted
-        }
+        fed = {name: np.asarray(value, np.int64) for name, value in inputs.items() if name in wanted}
         (logits, *_) = self._session.run(None, fed)
         return [
             self._spans(one, [float(value) for value in _probabilities(rows, self._label)])
@@ -156,9 +150,7 @@ def _load(model: Path, tokenizer: Path, max_tokens: int) -> tuple[Any, Any]:
         import onnxruntime  # noqa: PLC0415  # pyright: ignore[reportMissingImports]  -- optional
         import tokenizers  # noqa: PLC0415  # pyright: ignore[reportMissingImports]  -- optional
     except ImportError as error:
-        raise MissingDependencyError(
-            error.name or "onnxruntime", "detector", "OnnxSpanDetector"
-        ) from None
+        raise MissingDependencyError(error.name or "onnxruntime", "detector", "OnnxSpanDetector") from None
     try:
         is_tokenizer = "model" in json.loads(tokenizer.read_text("utf-8"))
     except (ValueError, TypeError):
@@ -169,12 +161,7 @@ def _load(model: Path, tokenizer: Path, max_tokens: int) -> tuple[Any, Any]:
     errors = library.capi.onnxruntime_pybind11_state
     try:
         session = onnxruntime.InferenceSession(str(model), providers=["CPUExecutionProvider"])
-    except (
-        errors.Fail,
-        errors.InvalidArgument,
-        errors.InvalidGraph,
-        errors.InvalidProtobuf,
-    ) as error:
+    except (errors.Fail, errors.InvalidArgument, errors.InvalidGraph, errors.InvalidProtobuf) as error:
         raise ConfigurationError(
             f"{model} cannot be read ({type(error).__name__}): pass a token classifier in ONNX's format"
         ) from None

@@ -69,14 +69,10 @@ class SpanSupport(Metric):
         if not 0.0 < self.at_least <= 1.0:
             from ragmeter.metrics.errors import ConfigurationError  # noqa: PLC0415 -- for this alone
 
-            raise ConfigurationError(
-                f"at_least is {self.at_least!r}; pass a number above 0.0, at most 1.0"
-            )
+            raise ConfigurationError(f"at_least is {self.at_least!r}; pass a number above 0.0, at most 1.0")
         detector = as_detector(self.detector)
         object.__setattr__(self, "detector", detector)
-        object.__setattr__(
-            self, "definition", f"1;at_least={self.at_least:g};{detector.definition}"
-        )
+        object.__setattr__(self, "definition", f"1;at_least={self.at_least:g};{detector.definition}")
 
     async def measure(self, sample: RagSample, judge: Judge | None) -> Sequence[Score]:
         """Find the unsupported parts of the answer with the detector."""
@@ -86,9 +82,7 @@ class SpanSupport(Metric):
             return scores_without_value(self, "undefined", "the answer is blank")
         texts = tuple(context.text for context in sample.support)
         try:
-            spans = await self.detector.spans(
-                DetectionRequest(sample.question or "", texts, answer)
-            )
+            spans = await self.detector.spans(DetectionRequest(sample.question or "", texts, answer))
         except JudgeError as error:
             status: ScoreStatus = "metric_error" if error.status == "judge_error" else error.status
             return scores_without_value(self, status, str(error), error.error_type)
@@ -107,11 +101,7 @@ class SpanSupport(Metric):
             said = "no unsupported span"
         worst = max(items, key=lambda item: item.value or 0.0, default=None)
         explanation = said if worst is None else f"{said}: {quote_text(worst.text, _MOST_QUOTED)}"
-        return (
-            self.make_score(
-                self.name, 1.0 - share, summary=said, explanation=explanation, items=items
-            ),
-        )
+        return (self.make_score(self.name, 1.0 - share, summary=said, explanation=explanation, items=items),)
 
     async def aclose(self) -> None:
         """Release the detector's resources of the running event loop."""

@@ -14,10 +14,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Embedder", "EmbedderStats", "InProcessEmbedder", "OpenAIEmbedder", "as_embedder"]
 
-_HOMES = {
-    "InProcessEmbedder": "in_process",
-    "OpenAIEmbedder": "openai",
-    "as_embedder": "in_process",
-}
+_HOMES = {"InProcessEmbedder": "in_process", "OpenAIEmbedder": "openai", "as_embedder": "in_process"}
 
 __getattr__, __dir__ = lazy_exports(__name__, __all__, _HOMES, "embedder")

@@ -142,9 +142,7 @@ class Embedder(BatchedModel[str, Vector]):
         try:
             return unit(said)
         except (TypeError, ValueError):
-            words = (
-                "the embedder returned a vector that is none: no numbers, no length, or not finite"
-            )
+            words = "the embedder returned a vector that is none: no numbers, no length, or not finite"
             return JudgeError(words, "unusable_vector")
 
     def _size(self, result: Vector) -> int:

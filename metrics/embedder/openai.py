@@ -118,9 +118,7 @@ class OpenAIEmbedder(Embedder):
         """Post the texts, retry temporary failures, and return the rows in order."""
         del query  # the API has no question mode; models that need one use a prefix
         body = {"model": self.name, "input": list(texts), "encoding_format": "float", **self._extra}
-        return await self._call_with_retries(
-            partial(self._post, body, len(texts)), self._max_retries
-        )
+        return await self._call_with_retries(partial(self._post, body, len(texts)), self._max_retries)
 
     async def _post(self, body: Mapping[str, Any], count: int) -> Numbers:
         async with self._wires.here().slot() as wire:

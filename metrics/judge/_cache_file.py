@@ -60,9 +60,7 @@ class AnswerFile:
         self._no_writes_until = -math.inf
         self._written = 0
         if not path.parent.is_dir():
-            raise ConfigurationError(
-                f"the folder of the judge's cache {str(path)!r} does not exist"
-            )
+            raise ConfigurationError(f"the folder of the judge's cache {str(path)!r} does not exist")
         try:
             self._make_private()
         except OSError as error:
@@ -134,8 +132,7 @@ class AnswerFile:
         before, self._written = self._written, self._written + len(rows)
         if before // _PRUNE_EVERY != self._written // _PRUNE_EVERY:
             connection.execute(
-                "DELETE FROM answers WHERE rowid <= (SELECT max(rowid) FROM answers) - ?",
-                (self._max_rows,),
+                "DELETE FROM answers WHERE rowid <= (SELECT max(rowid) FROM answers) - ?", (self._max_rows,)
             )
 
     def _open(self) -> sqlite3.Connection:

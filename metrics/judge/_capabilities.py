@@ -193,10 +193,7 @@ class Capabilities:
         system = self.level("system")
         taken = system == "system role"
         found["system role"] = self._yes("system", system) if taken else self._no("system")
-        for name, stated in (
-            ("usage", self.states_usage),
-            ("cached_tokens", self.states_cached_tokens),
-        ):
+        for name, stated in (("usage", self.states_usage), ("cached_tokens", self.states_cached_tokens)):
             found[name] = _UNKNOWN if stated is None else "yes" if stated else "no"
         return found
 
@@ -234,9 +231,7 @@ class Capabilities:
                     plan.levels[option] = max(plan.levels[option], level)
         return before != plan.levels
 
-    def step_down(
-        self, plan: RequestPlan, option: str, status: int | None, *, certain: bool
-    ) -> bool:
+    def step_down(self, plan: RequestPlan, option: str, status: int | None, *, certain: bool) -> bool:
         """Send `option` one level lower; return whether there was one.
 
         Args:

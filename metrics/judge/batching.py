@@ -16,12 +16,7 @@ from hashlib import sha256
 from itertools import pairwise
 
 from ragmeter.metrics.judged.prompts import load_prompt
-from ragmeter.metrics.text.quote_check import (
-    is_answer_from,
-    is_restatement,
-    is_sentence_of,
-    stands_as_entity,
-)
+from ragmeter.metrics.text.quote_check import is_answer_from, is_restatement, is_sentence_of, stands_as_entity
 
 from ._loop_resources import Flight, LoopResources
 from .bypass_cache import is_cache_bypassed
@@ -72,9 +67,7 @@ class Batching:
         secret: Key of the delimiters around untrusted texts.
     """
 
-    def __init__(
-        self, identity: str, endpoint: ChatEndpoint, cache: JudgeCache | None, secret: bytes
-    ) -> None:
+    def __init__(self, identity: str, endpoint: ChatEndpoint, cache: JudgeCache | None, secret: bytes) -> None:
         self._identity = identity
         self._endpoint = endpoint
         self._cache = cache
@@ -127,11 +120,7 @@ class Batching:
 
     @contextmanager
     def _settle(
-        self,
-        asking: _OpenAsk,
-        keys: dict[str, bytes],
-        own: dict[str, Flight],
-        cache: JudgeCache | None,
+        self, asking: _OpenAsk, keys: dict[str, bytes], own: dict[str, Flight], cache: JudgeCache | None
     ) -> Iterator[dict[str, Answer]]:
         """Pass the outcome of `own` to the asks that joined it; keep the answers found in the cache."""
         found: dict[str, Answer] = {}
@@ -167,9 +156,7 @@ class Batching:
             written = write(ask, open_ids, self._secret)
             schema = schema_for(ask, open_ids)
             try:
-                completion = await self._endpoint.complete(
-                    asking.here, ask.metric, written.messages, schema
-                )
+                completion = await self._endpoint.complete(asking.here, ask.metric, written.messages, schema)
             except JudgeError as failure:
                 asking.usage += failure.usage
                 if answers:
@@ -244,9 +231,7 @@ class Batching:
                     asking.not_taken[item.id] = _NOT_TAKEN
         return answers
 
-    async def _parts(
-        self, asking: _OpenAsk, parts: list[list[str]], halvings: int
-    ) -> dict[str, Answer]:
+    async def _parts(self, asking: _OpenAsk, parts: list[list[str]], halvings: int) -> dict[str, Answer]:
         """Ask about all `parts` concurrently; a failing one leaves only its own ids unanswered."""
         answers: dict[str, Answer] = {}
         failures: list[JudgeError] = []
@@ -280,9 +265,7 @@ class Batching:
 def _texts_of(ask: Ask) -> str:
     """Return the untrusted texts that the judge reads."""
     texts = (
-        text
-        for passage in ask.passages
-        for text in ([line for _, line in passage.lines] or [passage.text])
+        text for passage in ask.passages for text in ([line for _, line in passage.lines] or [passage.text])
     )
     return "\n".join(texts)
 

@@ -268,9 +268,7 @@ class JudgeBudget:
             self._window_cost -= expired.cost
         if self.max_cost is not None:
             first = not self._open and not self._cost_ratios  # the cost of calls is unknown
-            if self._cost >= self.max_cost or (
-                self._cost + cost > self.max_cost * _ROUNDED and not first
-            ):
+            if self._cost >= self.max_cost or (self._cost + cost > self.max_cost * _ROUNDED and not first):
                 return None
             if self._open and self._cost + self._open_cost + cost > self.max_cost * _ROUNDED:
                 return _POLL_S  # open calls may turn out cheaper
@@ -280,10 +278,7 @@ class JudgeBudget:
             return None
         full = (
             (self.calls_per_minute is not None and len(self._window) >= self.calls_per_minute)
-            or (
-                self.tokens_per_minute is not None
-                and self._window_tokens + tokens > self.tokens_per_minute
-            )
+            or (self.tokens_per_minute is not None and self._window_tokens + tokens > self.tokens_per_minute)
             or (
                 # An empty window admits any call: rounding must not block it for good.
                 self.cost_per_minute is not None
@@ -311,10 +306,7 @@ class JudgeBudget:
                 self.tokens_per_minute is None
                 or self._window_tokens + tokens + more_tokens <= self.tokens_per_minute
             )
-            and (
-                self.cost_per_minute is None
-                or self._window_cost + cost + more_cost <= self.cost_per_minute
-            )
+            and (self.cost_per_minute is None or self._window_cost + cost + more_cost <= self.cost_per_minute)
         )
 
     def _above(self) -> float:
@@ -339,11 +331,7 @@ class JudgeBudget:
         return ((input_tokens - cached_tokens) * full + cached_tokens * cached + written) / 1e6
 
     def settle(
-        self,
-        reservation: Reservation,
-        input_tokens: int,
-        output_tokens: int,
-        cached_tokens: int = 0,
+        self, reservation: Reservation, input_tokens: int, output_tokens: int, cached_tokens: int = 0
     ) -> None:
         """Book the actual use of a call, once."""
         with self._lock:

@@ -87,9 +87,7 @@ class JudgeCache:
         self.max_bytes = max_bytes
         self.path = None if path is None else Path(path)
         self._max_rows = max_rows
-        self._file: AnswerStore | None = (
-            None if self.path is None else AnswerFile(self.path, max_rows)
-        )
+        self._file: AnswerStore | None = None if self.path is None else AnswerFile(self.path, max_rows)
         self._lock = fork.lock()
         self._entries: BoundedTable[bytes, str] = BoundedTable(max_size=max_bytes)
         self._take_on()

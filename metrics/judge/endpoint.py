@@ -113,11 +113,7 @@ class ChatEndpoint:
         """Message of the last failed call, see `FailedCall.words`."""
 
     async def complete(
-        self,
-        here: LoopResources,
-        metric: str,
-        messages: list[dict[str, str]],
-        schema: dict[str, Any],
+        self, here: LoopResources, metric: str, messages: list[dict[str, str]], schema: dict[str, Any]
     ) -> Completion:
         """Send `messages` and return the reply; retry and step options down as necessary.
 
@@ -172,9 +168,7 @@ class ChatEndpoint:
                         if self._learned.refresh(call.plan):
                             body = self._form.body(call.plan, call.messages, call.schema)
                         with self._timed_post(call) as left_s:
-                            reply = await asyncio.wait_for(
-                                wire.post(body, _MOST_REPLY_BYTES), left_s
-                            )
+                            reply = await asyncio.wait_for(wire.post(body, _MOST_REPLY_BYTES), left_s)
                         break
                 await self._wait(here, call, pause_s)  # without a slot: others use it meanwhile
             outcome = self._read(reply, call)
@@ -215,9 +209,7 @@ class ChatEndpoint:
         """
         left_s = self._timeout_s - call.spent_s
         if pause_s > left_s:
-            raise FailedCall(
-                "rate_limited", "it asked for a longer pause than the timeout", held_back=True
-            )
+            raise FailedCall("rate_limited", "it asked for a longer pause than the timeout", held_back=True)
         if pause_s > 0:
             await asyncio.sleep(pause_s)
             call.spent_s += pause_s
@@ -282,9 +274,7 @@ class ChatEndpoint:
         call.retries += 1
         return pause_s
 
-    def _conclude(
-        self, outcome: Completion | FailedCall, call: _EndpointCall
-    ) -> Completion | JudgeError:
+    def _conclude(self, outcome: Completion | FailedCall, call: _EndpointCall) -> Completion | JudgeError:
         """Report to the breaker; return the reply with the use of all posts, or the error to raise."""
         if isinstance(outcome, Completion):
             call.admitted = False

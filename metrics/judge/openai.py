@@ -231,6 +231,4 @@ def _check_numbers(
     if concurrency < 1:
         raise ConfigurationError(f"concurrency is {concurrency!r}; pass 1 or more")
     if max_output_tokens is not None and max_output_tokens < 1:
-        raise ConfigurationError(
-            f"max_output_tokens is {max_output_tokens!r}; pass 1 or more, or None"
-        )
+        raise ConfigurationError(f"max_output_tokens is {max_output_tokens!r}; pass 1 or more, or None")

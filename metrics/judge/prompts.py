@@ -62,10 +62,7 @@ def write(ask: Ask, open_ids: Collection[str], secret: bytes) -> SentAsk:
     rules, task = prompt.rules.replace("{marker}", marker), prompt.task.replace("{tag}", tag)
     parts = [enclose(passage, marker, tag) for passage in shown]
     parts += [task, f"Ids to answer: {', '.join(_id_ranges(wanted, tag))}"]
-    messages = [
-        {"role": "system", "content": rules},
-        {"role": "user", "content": "\n".join(parts)},
-    ]
+    messages = [{"role": "system", "content": rules}, {"role": "user", "content": "\n".join(parts)}]
     return SentAsk(messages, tag, f"{rules}\n{task}")
 
 
@@ -182,9 +179,7 @@ def _body(passage: Passage, tag: str) -> str:
     if not passage.lines:
         return _sendable(passage.text)
     # One line per part: a text with its own line break and id cannot imitate a part.
-    return "\n".join(
-        f"{tag}{part_id}: {' '.join(_sendable(text).split())}" for part_id, text in passage.lines
-    )
+    return "\n".join(f"{tag}{part_id}: {' '.join(_sendable(text).split())}" for part_id, text in passage.lines)
 
 
 def _sendable(text: str) -> str:

@@ -131,11 +131,7 @@ class Ask:
     def groups_for(self, open_ids: Collection[str]) -> tuple[Group, ...]:
         """Return the groups to ask while `open_ids` are open."""
         shared = self._shared(open_ids)
-        return tuple(
-            group
-            for group in self.groups
-            if group.shared_with is None or group.shared_with in shared
-        )
+        return tuple(group for group in self.groups if group.shared_with is None or group.shared_with in shared)
 
     def _shared(self, open_ids: Collection[str]) -> frozenset[str]:
         """Return the other prompts whose questions are included in the same call."""

@@ -73,9 +73,7 @@ class UnusableReplyError(ValueError):
     """The reply has no JSON object of the requested form."""
 
 
-def read_reply(
-    text: str, groups: Iterable[Group], shown: str = "", tag: str = ""
-) -> dict[str, Answer]:
+def read_reply(text: str, groups: Iterable[Group], shown: str = "", tag: str = "") -> dict[str, Answer]:
     """Return the answers in `text`, by item id; items without a usable answer are left out.
 
     A group that answers an unrequested id is not aligned with the question and counts as not answered; so
@@ -194,9 +192,7 @@ def _read_group(body: Any, group: Group, tag: str) -> dict[str, Answer]:
     if foreign:
         return {}
     return {
-        item_id: answer
-        for item_id, answer in answers.items()
-        if answer.known and item_id not in contradicted
+        item_id: answer for item_id, answer in answers.items() if answer.known and item_id not in contradicted
     }
 
 

@@ -18,14 +18,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from ragmeter.metrics._process import fork
-from ragmeter.metrics._process.redis import (
-    LEFT_ALONE_S,
-    Answers,
-    Command,
-    RedisLine,
-    Script,
-    url_again,
-)
+from ragmeter.metrics._process.redis import LEFT_ALONE_S, Answers, Command, RedisLine, Script, url_again
 from ragmeter.metrics.errors import ConfigurationError
 
 from .budget import JudgeBudget, Reservation
@@ -136,8 +129,7 @@ class SharedBudget(JudgeBudget):
         tag = f"ragmeter:{{judge-budget:{name}}}"  # in braces, for one node of a cluster
         self._keys = (f"{tag}:window", f"{tag}:spent")
         self._limited = any(
-            limit is not None
-            for limit in (calls_per_minute, tokens_per_minute, cost_per_minute, max_cost)
+            limit is not None for limit in (calls_per_minute, tokens_per_minute, cost_per_minute, max_cost)
         )
         self._wait = 0.0
         self._begin()
@@ -175,9 +167,7 @@ class SharedBudget(JudgeBudget):
 
     def __repr__(self) -> str:
         shown = ", ".join(f"{name}={value!r}" for name, value in self.limits.items())
-        return (
-            f"SharedBudget({self._line.address!r}, name={self.name!r}, share={self.share}, {shown})"
-        )
+        return f"SharedBudget({self._line.address!r}, name={self.name!r}, share={self.share}, {shown})"
 
     @property
     def settings(self) -> str:
@@ -190,12 +180,7 @@ class SharedBudget(JudgeBudget):
         if now - self._settings_shared_at >= _SETTINGS_SHARED_EVERY_S:
             self._settings_shared_at = now
             key = settings_key(self.name)
-            self._line.send(
-                [
-                    ("HSET", key, self.settings, int(time.time())),
-                    ("EXPIRE", key, _SETTINGS_KEPT_S),
-                ]
-            )
+            self._line.send([("HSET", key, self.settings, int(time.time())), ("EXPIRE", key, _SETTINGS_KEPT_S)])
 
     @property
     def part(self) -> float:
@@ -242,11 +227,7 @@ class SharedBudget(JudgeBudget):
         await asyncio.sleep(self._wait)
 
     def settle(
-        self,
-        reservation: Reservation,
-        input_tokens: int,
-        output_tokens: int,
-        cached_tokens: int = 0,
+        self, reservation: Reservation, input_tokens: int, output_tokens: int, cached_tokens: int = 0
     ) -> None:
         """Book a call's actual use, once. Does not wait."""
         if not self._limited:
@@ -282,9 +263,7 @@ class SharedBudget(JudgeBudget):
     def _limit_for_good(self) -> int:
         return 0 if self.max_cost is None else max(1, _billionths(self.max_cost))
 
-    def _room_request(
-        self, estimated_tokens: int, estimated_output: int, *, patient: bool
-    ) -> _RoomRequest:
+    def _room_request(self, estimated_tokens: int, estimated_output: int, *, patient: bool) -> _RoomRequest:
         """Return the request for a call's room."""
         tokens = estimated_tokens + estimated_output
         cost = self.price(estimated_tokens, estimated_output)

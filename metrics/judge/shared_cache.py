@@ -42,9 +42,7 @@ class SharedCache(JudgeCache):
         MissingDependencyError: The package ``redis`` is not installed.
     """
 
-    def __init__(
-        self, url: str, max_bytes: int = 64 * 2**20, *, ttl_s: int = 7 * 24 * 3600
-    ) -> None:
+    def __init__(self, url: str, max_bytes: int = 64 * 2**20, *, ttl_s: int = 7 * 24 * 3600) -> None:
         super().__init__(max_bytes)
         if ttl_s < 1:
             raise ConfigurationError(f"ttl_s is {ttl_s!r}; pass seconds, 1 or more")
@@ -94,9 +92,7 @@ class _SharedAnswers:
 
     def write(self, rows: Iterable[tuple[bytes, str]]) -> None:
         """Store texts by key, if possible."""
-        self.line.ask(
-            [("SET", _PREFIX + key, text.encode(), "EX", self._ttl_s) for key, text in rows]
-        )
+        self.line.ask([("SET", _PREFIX + key, text.encode(), "EX", self._ttl_s) for key, text in rows])
 
     def leave_alone(self) -> None:
         """Do nothing: the connection itself pauses after a timeout."""

@@ -14,17 +14,7 @@ from typing import ClassVar, Literal
 from ragmeter.metrics._display.wording import quote_text
 from ragmeter.metrics.computed._ranking import average_precision, average_precision_bounds
 from ragmeter.metrics.errors import ConfigurationError
-from ragmeter.metrics.judge.protocol import (
-    Answer,
-    Ask,
-    Group,
-    Item,
-    Judge,
-    JudgeError,
-    Passage,
-    Reply,
-    Usage,
-)
+from ragmeter.metrics.judge.protocol import Answer, Ask, Group, Item, Judge, JudgeError, Passage, Reply, Usage
 from ragmeter.metrics.protocol import Metric, scores_without_value
 from ragmeter.metrics.sample import RagSample, RetrievedContext
 from ragmeter.metrics.score import Score, ScoreItem, ScoreMethod, ScoreStatus
@@ -304,17 +294,14 @@ def passages_of(**texts: str | None) -> tuple[Passage, ...]:
     )
 
 
-async def claims_of(
-    metric: str, texts: Mapping[str, str], inquiry: Inquiry
-) -> dict[str, list[str]]:
+async def claims_of(metric: str, texts: Mapping[str, str], inquiry: Inquiry) -> dict[str, list[str]]:
     """Split `texts` into claims by the judge, each text only once; return claims by text id.
 
     Raises:
         JudgeError: The claims of some text stayed unknown, so there is no denominator.
     """
     passages = tuple(
-        Passage(f"text {text_id}", text, only_for=frozenset({text_id}))
-        for text_id, text in texts.items()
+        Passage(f"text {text_id}", text, only_for=frozenset({text_id})) for text_id, text in texts.items()
     )
     items = tuple(Item(text_id, (text,), source=text) for text_id, text in texts.items())
     group = Group("claims", items, "texts", taken="reworded")
@@ -347,11 +334,7 @@ def number_units(letter: str, units: Sequence[str]) -> dict[str, str]:
 
 
 def word_evidence(
-    unit: str,
-    lines: Mapping[str, str],
-    answers: Mapping[str, Answer],
-    good: str,
-    nothing: Sequence[str],
+    unit: str, lines: Mapping[str, str], answers: Mapping[str, Answer], good: str, nothing: Sequence[str]
 ) -> list[ScoreItem]:
     """Return one item per unit of a text; its `evidence` is the judge's word.
 
@@ -400,9 +383,7 @@ def ratio_score(
     least = true / total
     bounds = (least, (true + unknown) / total)
     said = f"{true} of {total} {said}"
-    return metric.score_of_verdicts(
-        name, bounds, unknown, least=least, said=said, items=items, label=label
-    )
+    return metric.score_of_verdicts(name, bounds, unknown, least=least, said=said, items=items, label=label)
 
 
 def ranked_score(metric: JudgedMetric, name: str, items: Sequence[ScoreItem]) -> Score:

@@ -43,9 +43,7 @@ class QuestEvalScores:
     """Token F1 by id, for the answered questions."""
 
 
-def quest_tokenizer(
-    tokenizer: QuestTokenizer, *, crud_compat: bool = False
-) -> Callable[[str], list[str]]:
+def quest_tokenizer(tokenizer: QuestTokenizer, *, crud_compat: bool = False) -> Callable[[str], list[str]]:
     """Return the function that splits an answer into counted tokens.
 
     Raises:
@@ -63,9 +61,7 @@ def quest_tokenizer(
     if crud_compat:
         return lambda text: list(cut(text))
     return lambda text: [
-        token
-        for word in cut(normalise(clean(text)))
-        if (token := _word(word)) not in ("", *_ARTICLES)
+        token for word in cut(normalise(clean(text))) if (token := _word(word)) not in ("", *_ARTICLES)
     ]
 
 
@@ -140,9 +136,7 @@ def quest_eval_scores(
     return _scores(len(answerable), unknown, f1, crud_compat=crud_compat)
 
 
-def _scores(
-    total: int, unknown: int, f1: dict[str, float], *, crud_compat: bool
-) -> QuestEvalScores:
+def _scores(total: int, unknown: int, f1: dict[str, float], *, crud_compat: bool) -> QuestEvalScores:
     nothing = 0.0 if crud_compat else None
     if not total:
         return QuestEvalScores(nothing, nothing, None, None, 0, f1)
@@ -151,10 +145,7 @@ def _scores(
     precision_bounds = None
     if answered + unknown:
         # The unknown answers are anywhere between wrong and right.
-        precision_bounds = (
-            summed / (answered + unknown),
-            (summed + unknown) / (answered + unknown),
-        )
+        precision_bounds = (summed / (answered + unknown), (summed + unknown) / (answered + unknown))
     if unknown:
         return QuestEvalScores(None, None, recall_bounds, precision_bounds, unknown, f1)
     precision = summed / answered if answered else nothing

@@ -17,15 +17,7 @@ from ragmeter.metrics.score import Score, ScoreItem
 from ragmeter.metrics.text.entities import distinct_entities, entity_evidence
 from ragmeter.metrics.text.quote_check import is_sentence_of, stands_as_entity
 
-from ._judged_metric import (
-    Chunks,
-    Inquiry,
-    JudgedMetric,
-    definition_of,
-    is_blank,
-    known_texts,
-    ratio_score,
-)
+from ._judged_metric import Chunks, Inquiry, JudgedMetric, definition_of, is_blank, known_texts, ratio_score
 
 __all__ = ["ContextEntityRecall", "entities_group"]
 
@@ -124,8 +116,7 @@ class ContextEntityRecall(JudgedMetric):
 
     async def _list_entities(self, texts: dict[str, str], inquiry: Inquiry) -> dict[str, list[str]]:
         passages = tuple(
-            Passage(f"text {text_id}", text, only_for=frozenset({text_id}))
-            for text_id, text in texts.items()
+            Passage(f"text {text_id}", text, only_for=frozenset({text_id})) for text_id, text in texts.items()
         )
         group = entities_group(texts)
         reply = await inquiry.ask(Ask(self.name, PROMPT, passages, (group,)))
@@ -140,12 +131,7 @@ class ContextEntityRecall(JudgedMetric):
             for text_id, listed in (await self._list_entities(texts, inquiry)).items():
                 found.update(e for e in listed if stands_as_entity(e, texts[text_id]))
         return [
-            ScoreItem(
-                id=f"entity-{number}",
-                verdict=entity in found,
-                text=entity,
-                reason="identical string",
-            )
+            ScoreItem(id=f"entity-{number}", verdict=entity in found, text=entity, reason="identical string")
             for number, entity in enumerate(entities, start=1)
         ]
 

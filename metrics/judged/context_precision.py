@@ -15,15 +15,7 @@ from ragmeter.metrics.protocol import scores_without_value
 from ragmeter.metrics.sample import RagSample
 from ragmeter.metrics.score import Score
 
-from ._judged_metric import (
-    Chunks,
-    Inquiry,
-    JudgedMetric,
-    definition_of,
-    is_blank,
-    passages_of,
-    ranked_score,
-)
+from ._judged_metric import Chunks, Inquiry, JudgedMetric, definition_of, is_blank, passages_of, ranked_score
 
 __all__ = ["ContextPrecision", "ContextUtilization"]
 
@@ -122,9 +114,7 @@ async def _measure_ranking(
 ) -> Score:
     chunks = Chunks.of(sample.contexts or ())
     question = sample.question or ""
-    items = tuple(
-        Item(chunk_id, (question, target, text)) for chunk_id, text in chunks.texts.items()
-    )
+    items = tuple(Item(chunk_id, (question, target, text)) for chunk_id, text in chunks.texts.items())
     passages = chunks.passages(only_own=True) + passages_of(question=question, **{title: target})
     reply = await inquiry.ask(Ask(metric.name, metric.name, passages, (Group("answers", items),)))
     return ranked_score(metric, metric.score_names[0], chunks.evidence(reply.answers))

@@ -83,9 +83,7 @@ class ContextRecall(UnitMetric):
         """Judge every unit of the reference answer against the chunks."""
         reference = (sample.reference.answer if sample.reference is not None else None) or ""
         chunks = Chunks.of(sample.contexts or ())
-        units = (
-            [] if is_blank(reference) else await units_of(self.name, reference, self.unit, inquiry)
-        )
+        units = [] if is_blank(reference) else await units_of(self.name, reference, self.unit, inquiry)
         if units and not chunks.texts:
             return (recall_without_chunks(self, units, self.unit),)
         answers: Mapping[str, Answer] = {}
@@ -101,9 +99,7 @@ class ContextRecall(UnitMetric):
         return (recall_score(self, units, answers, self.unit),)
 
 
-def recall_items(
-    units: Sequence[str], question: str, reference: str, chunks: Chunks
-) -> tuple[Item, ...]:
+def recall_items(units: Sequence[str], question: str, reference: str, chunks: Chunks) -> tuple[Item, ...]:
     """Return the units to judge; a verdict depends on all chunks."""
     return tuple(
         Item(item_id, (question, reference, unit, *chunks.texts.values()))

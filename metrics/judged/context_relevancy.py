@@ -13,16 +13,7 @@ from ragmeter.metrics.sample import RagSample
 from ragmeter.metrics.score import Score, ScoreItem
 from ragmeter.metrics.text.sentences import sentences
 
-from ._judged_metric import (
-    Chunks,
-    Inquiry,
-    Unit,
-    UnitMetric,
-    claims_of,
-    is_blank,
-    passages_of,
-    ratio_score,
-)
+from ._judged_metric import Chunks, Inquiry, Unit, UnitMetric, claims_of, is_blank, passages_of, ratio_score
 
 __all__ = ["ContextRelevancy", "Statements"]
 

@@ -111,9 +111,7 @@ class Faithfulness(UnitMetric):
         return unsupported_score(self, evidence)
 
 
-def support_evidence(
-    unit: str, lines: Mapping[str, str], answers: Mapping[str, Answer]
-) -> list[ScoreItem]:
+def support_evidence(unit: str, lines: Mapping[str, str], answers: Mapping[str, Answer]) -> list[ScoreItem]:
     """Return one item per unit of the answer; its `evidence` is the judge's word."""
     return word_evidence(unit, lines, answers, "supported", CLAIM_NOTHING)
 
@@ -139,7 +137,5 @@ def unsupported_score(metric: JudgedMetric, evidence: Sequence[ScoreItem]) -> Sc
     if claims:
         # 0.0 if the unknown unit is a claim, undefined if not: so there is no value.
         said = "nothing was retrieved; whether the answer claims something is unknown"
-        return metric.score(
-            "faithfulness", None, "partial", items=evidence, bounds=(0.0, 0.0), said=said
-        )
+        return metric.score("faithfulness", None, "partial", items=evidence, bounds=(0.0, 0.0), said=said)
     return metric.score("faithfulness", None, "undefined", items=evidence, said=_CLAIMS_NOTHING)

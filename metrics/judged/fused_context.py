@@ -137,8 +137,7 @@ class FusedContextMetrics(JudgedMetric):
         attributed: tuple[Item, ...] = ()
         if units and chunks.texts:
             useful = tuple(
-                Item(chunk_id, (question, reference, text))
-                for chunk_id, text in chunks.texts.items()
+                Item(chunk_id, (question, reference, text)) for chunk_id, text in chunks.texts.items()
             )
             attributed = recall_items(units, question, reference, chunks)
         relevant = () if is_blank(question) else statements.items(question, chunks)
@@ -160,8 +159,7 @@ class FusedContextMetrics(JudgedMetric):
             Passage(
                 f"chunk {chunk_id}",
                 lines=own,
-                only_for=read_for_all
-                | {chunk_id, f"d{chunk_id[1:]}", *(line_id for line_id, _ in own)},
+                only_for=read_for_all | {chunk_id, f"d{chunk_id[1:]}", *(line_id for line_id, _ in own)},
             )
             for chunk_id, own in statements.lines.items()
         )
@@ -169,9 +167,7 @@ class FusedContextMetrics(JudgedMetric):
         answer = () if live is None else live.answer_passages
         return (*chunks, *passages_of(question=question), *reference, *answer)
 
-    def _precision(
-        self, given: bool, reference: str, chunks: Chunks, answers: Mapping[str, Answer]
-    ) -> Score:
+    def _precision(self, given: bool, reference: str, chunks: Chunks, answers: Mapping[str, Answer]) -> Score:
         if not given:
             return self.without_value("missing_input", "not given: reference.answer")
         if is_blank(reference):

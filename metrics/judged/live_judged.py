@@ -93,11 +93,7 @@ class LiveQuestions:
             (sample.question or "").strip(),
             (sample.answer or "") if open_names.intersection(_ANSWER) else "",
             own,
-            {
-                one: text
-                for one, text in Chunks.of(sample.support).texts.items()
-                if one not in own.texts
-            },
+            {one: text for one, text in Chunks.of(sample.support).texts.items() if one not in own.texts},
             relevance=bool(open_names.intersection(_RANKED)),
             sufficiency="context_sufficiency" in open_names,
         )
@@ -117,20 +113,14 @@ class LiveQuestions:
         """
         texts = self.chunks.texts if self.question else {}
         relevant = tuple(
-            Item(f"{letter}{chunk_id[1:]}", (self.question, text))
-            for chunk_id, text in texts.items()
+            Item(f"{letter}{chunk_id[1:]}", (self.question, text)) for chunk_id, text in texts.items()
         )
         sufficient = (Item(_SUFFICIENT, (self.question, *texts.values())),) if texts else ()
         sources = (*self.chunks.texts.values(), *self.carried.values())
         depends_on = (self.question, self.answer, *sources)
         said = tuple(Item(line_id, (*depends_on, line)) for line_id, line in self.lines.items())
         return (
-            Group(
-                "relevant",
-                relevant if self.relevance else (),
-                compact=True,
-                shared_with=shared_with,
-            ),
+            Group("relevant", relevant if self.relevance else (), compact=True, shared_with=shared_with),
             Group(
                 "sufficiency",
                 sufficient if self.sufficiency else (),
@@ -253,9 +243,7 @@ class LiveJudged(JudgedMetric):
             score = self.without_value(status, said, name)
             yield score.model_copy(update={"missing": missing})
 
-    def _scores(
-        self, asked: LiveQuestions, wanted: set[str], answers: Mapping[str, Answer]
-    ) -> Iterator[Score]:
+    def _scores(self, asked: LiveQuestions, wanted: set[str], answers: Mapping[str, Answer]) -> Iterator[Score]:
         if "context_sufficiency" in wanted:
             yield self._sufficiency(asked.chunks, answers)
         if not wanted.isdisjoint(_RANKED):
@@ -294,14 +282,10 @@ class LiveJudged(JudgedMetric):
             yield self.score(_RANKED[3], 0.0, said=nothing)
             return
         least = ndcg([verdict is True for verdict in verdicts]) or 0.0
-        yield self.score_of_verdicts(
-            _RANKED[2], bounds, unknown, least=least, said=hits, named=items
-        )
+        yield self.score_of_verdicts(_RANKED[2], bounds, unknown, least=least, said=hits, named=items)
         any_hit = float(True in verdicts)
         span = (any_hit, float(any_hit or None in verdicts))
-        yield self.score_of_verdicts(
-            _RANKED[3], span, unknown, least=any_hit, said=hits, named=items
-        )
+        yield self.score_of_verdicts(_RANKED[3], span, unknown, least=any_hit, said=hits, named=items)
 
     def _faithfulness(self, said: Sequence[ScoreItem], *, is_empty: bool) -> Score:
         if not is_empty:
@@ -322,9 +306,7 @@ class LiveJudged(JudgedMetric):
             item._replace(verdict=None if item.evidence is None else item.evidence == "refusal")
             for item in said
         ]
-        counts = (
-            f"{refusals} of {len(words)} sentences of the answer refuse, {claims} claim something"
-        )
+        counts = f"{refusals} of {len(words)} sentences of the answer refuse, {claims} claim something"
         lower = 0.5 if refusals else 0.0
         upper = 0.5 if claims else 1.0
         least = upper if refusals else 0.0
@@ -335,7 +317,5 @@ class LiveJudged(JudgedMetric):
             least=least,
             said=counts,
             items=items,
-            label=None
-            if unknown
-            else {0.0: "answered", 0.5: "partial", 1.0: "refused"}.__getitem__,
+            label=None if unknown else {0.0: "answered", 0.5: "partial", 1.0: "refused"}.__getitem__,
         )

@@ -100,13 +100,8 @@ class RagQuestEval(JudgedMetric):
             for item_id, text in questions.items()
             if is_answer_from(reference_answers[item_id], reference)
         }
-        passages = (
-            Passage("answer text", answer),
-            Passage("questions", lines=tuple(asked.items())),
-        )
-        items = tuple(
-            Item(item_id, (answer, text), source=answer) for item_id, text in asked.items()
-        )
+        passages = (Passage("answer text", answer), Passage("questions", lines=tuple(asked.items())))
+        items = tuple(Item(item_id, (answer, text), source=answer) for item_id, text in asked.items())
         group = Group("answers", items, "text")
         reply = await inquiry.ask(Ask(self.name, "quest_answers", passages, (group,)))
         answers = {item_id: reply.answers.get(item_id, _NOT_SAID) for item_id in questions}
@@ -116,10 +111,7 @@ class RagQuestEval(JudgedMetric):
             if answer.known
         }
         scores = quest_eval_scores(
-            reference_answers,
-            generated,
-            tokenizer=self.tokenizer,
-            crud_compat=self.crud_compat,
+            reference_answers, generated, tokenizer=self.tokenizer, crud_compat=self.crud_compat
         )
         return self._scores(scores, _evidence(questions, reference_answers, answers, scores))
 
@@ -131,11 +123,7 @@ class RagQuestEval(JudgedMetric):
         pairs = reply.answers["t1"]
         if not pairs.known or not isinstance(pairs.value, tuple):
             raise JudgeError("the judge wrote no questions, twice asked", "unusable_reply")
-        return {
-            pair[0]: pair[1]
-            for pair in pairs.value
-            if isinstance(pair, tuple) and pair[1] is not None
-        }
+        return {pair[0]: pair[1] for pair in pairs.value if isinstance(pair, tuple) and pair[1] is not None}
 
     def _scores(self, scores: QuestEvalScores, items: list[ScoreItem]) -> tuple[Score, Score]:
         answered = len(scores.f1)
@@ -150,9 +138,7 @@ class RagQuestEval(JudgedMetric):
         ):
             if scores.unknown and bounds is not None:
                 value = bounds[0] if self.unknown_as == 0 else None  # noqa: PLW2901 -- the default
-                made.append(
-                    self.score(name, value, "partial", items=items, bounds=bounds, said=said)
-                )
+                made.append(self.score(name, value, "partial", items=items, bounds=bounds, said=said))
             elif value is None:
                 why = said if total else "the reference answers no question"
                 made.append(self.score(name, None, "undefined", items=items, said=why))

@@ -294,11 +294,7 @@ def comparable_tokens(texts: Sequence[Analysis]) -> Sequence[Sequence[str]]:
     codes = _Codes()
     return [
         "".join(
-            [
-                run if "\u3400" <= run < "\ua000" or is_han(run) else codes[run]
-                for run in own
-                if run != MARK
-            ]
+            [run if "\u3400" <= run < "\ua000" or is_han(run) else codes[run] for run in own if run != MARK]
         )
         for own in runs
     ]
@@ -314,9 +310,7 @@ class _Memory:
     def limit(self, limit: int) -> None:
         """Drop all cached texts, and cache at most `limit` bytes from now on."""
         with self._lock:
-            self._known: BoundedTable[str, Analysis] = BoundedTable(
-                max_size=limit, keep_newest=True
-            )
+            self._known: BoundedTable[str, Analysis] = BoundedTable(max_size=limit, keep_newest=True)
         self._latest: tuple[Any, Any] | None = None
         self._latest_texts: tuple[tuple[str, ...], tuple[Analysis, ...]] = (), ()
 

@@ -21,9 +21,7 @@ wide forms and the ideographic space are not included."""
 BREAKS = "\n\r\x0b\x0c\x85\u2028\u2029"
 """Line ends."""
 
-OTHER_THAN_RUSSIAN = re.compile(
-    "[^\0-\x7f\xab\xbb\u0401\u0410-\u044f\u0451\u2013\u2014\u2018-\u201e]"
-)
+OTHER_THAN_RUSSIAN = re.compile("[^\0-\x7f\xab\xbb\u0401\u0410-\u044f\u0451\u2013\u2014\u2018-\u201e]")
 """Anything except ASCII, the letters of Russian, its quotes and dashes, which are already in Unicode's normal
 forms. One search for anything else is faster than one for Han characters or accents."""
 
@@ -38,9 +36,7 @@ def marks(*, astral: bool) -> str:
         astral: Include those beyond U+FFFF, which make every search several times slower.
     """
     spans = " ".join(read_lines("marks")).split()
-    return character_class(
-        span for span in spans if astral or len(span.partition("-")[0]) < _FIVE_DIGITS
-    )
+    return character_class(span for span in spans if astral or len(span.partition("-")[0]) < _FIVE_DIGITS)
 
 
 def character_class(spans: Iterable[str]) -> str:

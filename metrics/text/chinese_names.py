@@ -22,9 +22,7 @@ _QUOTED = re.compile(r"[「『“]([^「」『』“”。！？，、；]{2,20}
 
 _ORGANISATIONS = read_words("han_organisations")
 _PLACES = "省 市 县 区 州 镇 乡 村 岛 山 河 江 湖 海 桥 塔 寺 宫 庙 港 湾 峡 路 街 站 陵 峰 门 园 楼 城".split()
-_LONG_SUFFIX = re.compile(
-    f"(?:{'|'.join(sorted(_ORGANISATIONS, key=lambda one: (-len(one), one)))})+"
-)
+_LONG_SUFFIX = re.compile(f"(?:{'|'.join(sorted(_ORGANISATIONS, key=lambda one: (-len(one), one)))})+")
 _SHORT_SUFFIX = re.compile(f"[{''.join(_PLACES)}]")
 _BORDER = read_pattern("chinese_names.border")
 _GENERIC = read_words("han_generic")
@@ -174,6 +172,4 @@ def _person_length(text: str, start: int) -> int:
 
 
 def _is_words(name: str) -> bool:
-    return any(
-        name[at : at + 2] in WORDS or name[at : at + 2] in PLACES for at in range(len(name) - 1)
-    )
+    return any(name[at : at + 2] in WORDS or name[at : at + 2] in PLACES for at in range(len(name) - 1))

@@ -26,13 +26,9 @@ _TAG = re.compile(
     re.IGNORECASE,
 )
 _COMMENT = re.compile("(?<!`)<!--[^<>]*-->")
-_BREAKING = re.compile(
-    r"(?<=[\w.!?,;:)。！？，；：）])<br\s*/?>|<br\s*/?>(?=\s*(?:\n|\Z))", re.IGNORECASE
-)
+_BREAKING = re.compile(r"(?<=[\w.!?,;:)。！？，；：）])<br\s*/?>|<br\s*/?>(?=\s*(?:\n|\Z))", re.IGNORECASE)
 # Escaped once or repeatedly.
-_ENTITY = re.compile(
-    r"&(?:amp;|#0*38;|#[xX]0*26;)*(#\d{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Za-z0-9]{1,30});"
-)
+_ENTITY = re.compile(r"&(?:amp;|#0*38;|#[xX]0*26;)*(#\d{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Za-z0-9]{1,30});")
 
 _LINK = re.compile(
     r"!?\[([^\[\]\n]{1,300})\]\((?=[^\s()]{0,99}[./#])[^\s()]{1,999}(?:\([^\s()]{0,99}\)[^\s()]{0,99})?"
@@ -65,9 +61,7 @@ _LIGATURES = "\u0132\u0133\ufb00-\ufb06\ufb13-\ufb17\u24b6-\u24e9\u2f00-\u2fd5"
 """Also letters in circles, and the radicals that PDF writes for Han characters."""
 _DOTS = "\u2022\u2027\u30fb\uff65"
 """Variants of the dot inside a foreign name in Chinese."""
-_NOTE = re.compile(
-    f'(?:(?<=[^\\W\\d_{HAN}]{{4}})|(?<=[.!?,;:)\\]"”»。！？，；）]))[¹²³⁰⁴-⁹]{{1,3}}(?![\\w⁄])'
-)
+_NOTE = re.compile(f'(?:(?<=[^\\W\\d_{HAN}]{{4}})|(?<=[.!?,;:)\\]"”»。！？，；）]))[¹²³⁰⁴-⁹]{{1,3}}(?![\\w⁄])')
 """The number of a note, after a word or a stop; that of a unit (m², 10³) is none."""
 _RAISED = re.compile("[´ʹ′¹²³⁰⁴-⁹]")
 _APOSTROPHE = re.compile(r"(?<=[^\W\d_])[`´ʹ′](?=[^\W\d_])")
@@ -75,9 +69,7 @@ _SPACED_OUT = re.compile(f"(?<![{HAN}])[{HAN}](?:[ \u3000][{HAN}](?![{HAN}])){{3
 """Han characters with a space between any two, as in PDF extraction."""
 _SPACE_INSIDE = re.compile(f"(?<=[{HAN}，。、：；！？])[ \u3000](?=[{HAN}，。、：；！？])")
 _LETTERS_OF_WIDTH = "\uff21-\uff3a\uff41-\uff5a"
-_SIGNS_OF_WIDTH = (
-    "\uff02-\uff07\uff0a\uff0b\uff0d\uff0f\uff1c-\uff1e\uff20\uff3c\uff3e-\uff40\uff5c\uff5e"
-)
+_SIGNS_OF_WIDTH = "\uff02-\uff07\uff0a\uff0b\uff0d\uff0f\uff1c-\uff1e\uff20\uff3c\uff3e-\uff40\uff5c\uff5e"
 _SIGNS = {"\u066a": "%", "\u066b": ".", "\u066c": ",", "\u02bc": "’"}
 """Separators of Arabic numbers, and the letter sometimes used as an apostrophe."""
 _FOLDED = (

@@ -13,14 +13,7 @@ from .numerals import HAN_NUMERAL, han_value
 from .quantities import has_worded_numbers, may_hold, number_keys
 from .word_lists import read_entries, read_pattern
 
-__all__ = [
-    "date_keys",
-    "date_spans",
-    "has_worded_numbers",
-    "may_hold",
-    "month_number",
-    "number_keys",
-]
+__all__ = ["date_keys", "date_spans", "has_worded_numbers", "may_hold", "month_number", "number_keys"]
 
 _MONTHS = tuple(read_entries("months").values())
 _MONTH_PATTERNS = tuple(re.compile(rf"(?:{'|'.join(forms)})\.?\Z") for forms in _MONTHS)
@@ -73,9 +66,7 @@ def month_number(word: str) -> int:
     return 0
 
 
-def _date_spots(
-    match: re.Match[str], year: str | None, month: int, *days: str | None
-) -> Iterable[_Spotted]:
+def _date_spots(match: re.Match[str], year: str | None, month: int, *days: str | None) -> Iterable[_Spotted]:
     keys = (_key(year, month, day) for day in days if day is not None or len(days) == 1)
     if known := frozenset(filter(None, keys)):
         yield match.start(), match.end(), known
@@ -149,12 +140,7 @@ def _date_spots_in(text: str) -> tuple[_Spotted, ...]:
     forms = _DIGIT_FORMS if _PARTED.search(text) else ()
     if "月" in text:
         forms += _HAN_FORMS
-    every = [
-        found
-        for pattern, read in forms
-        for match in pattern.finditer(text)
-        for found in read(match)
-    ]
+    every = [found for pattern, read in forms for match in pattern.finditer(text) for found in read(match)]
     # Searching for month names everywhere costs more than all the rest: they are near a number.
     for start, end in _windows(text) if _has_dated_month(text) else ():
         if _ANY_MONTH.search(text, start, end):

@@ -25,9 +25,7 @@ def _with_marks(texts: Iterable[Sequence[str]]) -> list[str]:
     return marked
 
 
-def encode(
-    golden: Sequence[Sequence[str]], retrieved: Sequence[Sequence[str]]
-) -> tuple[list[str], list[str]]:
+def encode(golden: Sequence[Sequence[str]], retrieved: Sequence[Sequence[str]]) -> tuple[list[str], list[str]]:
     """Encode token lists as strings, in which equal tokens are equal characters.
 
     Tokens that no golden text has are left out of the retrieved texts, which changes no common subsequence of
@@ -77,9 +75,7 @@ class EncodedPair:
             # No token crosses the end of a sentence.
             wanted, found = self.sentences
             return _join_by_text(wanted, golden), _join_by_text(found, retrieved)
-        return encode(
-            [analyse(text).tokens for text in golden], [analyse(text).tokens for text in retrieved]
-        )
+        return encode([analyse(text).tokens for text in golden], [analyse(text).tokens for text in retrieved])
 
 
 def _join_by_text(sentences: Iterable[str], texts: Iterable[str]) -> list[str]:

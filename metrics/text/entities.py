@@ -41,9 +41,7 @@ _TIERS: tuple[EntityTier, ...] = ("string", "number", "accents", "stems", "han")
 _QUOTES = re.compile('["“”„«»‹›「」『』《》〈〉`*_]+')
 _ASCII_QUOTES = '"`*_'
 _ASCII_SPACES = "\t\n\v\f\r\x1c\x1d\x1e\x1f"
-_APOSTROPHES = str.maketrans(
-    {"’": "'", "‘": "'", "ʼ": "'", "‑": "-", "–": "-", "‐": "-", "‒": "-", "−": "-"}
-)
+_APOSTROPHES = str.maketrans({"’": "'", "‘": "'", "ʼ": "'", "‑": "-", "–": "-", "‐": "-", "‒": "-", "−": "-"})
 _ARTICLE = re.compile(r"(?:the|an|a)\s+(?=\S)")
 _EDGES = " \t\n.,;:!?…。，、；：！？()[]{}（）【】'"
 _NET = re.compile(r"\.[^\W\d_]")
@@ -134,9 +132,7 @@ def _prepare(entity: str) -> _SearchedEntity:
         keys = date_keys(flat, whole=True) or number_keys(flat, whole=True)
     cased = _trim(" ".join(_QUOTES.sub(" ", compose(clean(entity))).split()))
     name = name_of(cased)
-    needed = [
-        _needed_parts(word, person=name.person) for word in name.words if word.folded.isalpha()
-    ]
+    needed = [_needed_parts(word, person=name.person) for word in name.words if word.folded.isalpha()]
     han = _HAN_GAP.sub("", flat) if has_han(flat) else ""
     return _SearchedEntity(flat, keys, han, name, tuple(needed))
 
@@ -254,9 +250,7 @@ def _tier(wanted: _SearchedEntity, known: Analysis) -> EntityTier | None:
     # A word without any form in the text saves splitting the text into words.
     flat = known.memoize(_flat)
     for parts in wanted.needed:
-        if not any(part in flat for part in parts) and not (
-            parts[0].isascii() and known.memoize(_is_accented)
-        ):
+        if not any(part in flat for part in parts) and not (parts[0].isascii() and known.memoize(_is_accented)):
             return None
     return known.memoize(_index).find(name)
 
@@ -284,9 +278,7 @@ def stands_in(entity: str, text: str) -> bool:
     return EntityFinder((text,)).find(entity) is not None
 
 
-def entity_evidence(
-    entities: Iterable[str], texts: Sequence[str], chunk_ids: Sequence[str]
-) -> list[ScoreItem]:
+def entity_evidence(entities: Iterable[str], texts: Sequence[str], chunk_ids: Sequence[str]) -> list[ScoreItem]:
     """Look every entity up in `texts`; return one item each, with the chunk and the tier.
 
     Args:

@@ -128,9 +128,7 @@ def _units_beside(value: str, text: str) -> set[str]:
     while at >= 0:
         beside = flat(text[max(0, at - _BESIDE) : at + len(value) + _BESIDE])
         for one in quantities(beside):
-            found.update(
-                unit for key in one.keys for own, unit in [_value_and_unit(key)] if own == value
-            )
+            found.update(unit for key in one.keys for own, unit in [_value_and_unit(key)] if own == value)
         at = text.find(value, at + len(value))
     return found
 
@@ -145,8 +143,7 @@ def _number_pairs(known: Analysis) -> list[tuple[float, float]]:
         there = [float(one) for one in map(_as_decimal, _NUMBER.findall(sentence)) if one]
         found += permutations(there[:_MOST_PAIRED], 2)
         found += [
-            (_spelled_value(one), _spelled_value(other))
-            for one, other in _SHARE.findall(normalise(sentence))
+            (_spelled_value(one), _spelled_value(other)) for one, other in _SHARE.findall(normalise(sentence))
         ]
     return found
 
@@ -505,10 +502,7 @@ def _absent_names(at: int, text: str, lacking: frozenset[str], given: _Sources) 
 def _is_acronym(name: str, low: str) -> bool:
     if not name.isupper():
         return False
-    return (
-        re.search(r"\W+".join(rf"{letter}\w*" for letter in re.escape(name.lower())), low)
-        is not None
-    )
+    return re.search(r"\W+".join(rf"{letter}\w*" for letter in re.escape(name.lower())), low) is not None
 
 
 def nearest_sentence(
@@ -534,11 +528,7 @@ def nearest_sentence(
         for sentence, shared in zip(context.sentences, counts, strict=True):
             if shared < least or (best is not None and shared <= best[0]):
                 continue
-            other = (
-                _other_number(sentence, fact.units)
-                if fact.is_number
-                else _other_name(sentence, terms)
-            )
+            other = _other_number(sentence, fact.units) if fact.is_number else _other_name(sentence, terms)
             if other is not None:
                 best = (shared, place, sentence, other)
     return None if best is None else best[1:]
@@ -556,9 +546,6 @@ def _other_number(sentence: str, units: frozenset[str]) -> str | None:
 def _other_name(sentence: str, terms: Sequence[str]) -> str | None:
     for name in _NAME.finditer(sentence):
         last = normalise(re.split(r"\W+", name[0].rstrip(".’'-"))[-1])
-        if (
-            _BEFORE_NAME.search(sentence[: name.start()].rstrip('( «“"'))
-            and CONTENT[last] not in terms
-        ):
+        if _BEFORE_NAME.search(sentence[: name.start()].rstrip('( «“"')) and CONTENT[last] not in terms:
             return name[0]
     return None

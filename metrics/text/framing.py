@@ -69,10 +69,7 @@ def claim_texts(known: Analysis) -> list[str]:
 def _without_list_numbers(sentences: list[str]) -> list[str]:
     """Remove the numbers of lists within a line: those that count up from 1."""
     found = [
-        (at, one)
-        for at, text in enumerate(sentences)
-        if _DIGIT.search(text)
-        for one in _LISTED.finditer(text)
+        (at, one) for at, text in enumerate(sentences) if _DIGIT.search(text) for one in _LISTED.finditer(text)
     ]
     if not found:
         return sentences

@@ -46,8 +46,6 @@ def _small_words() -> dict[str, frozenset[str]]:
 
 def _of_small_words(text: str) -> str:
     words = [word.casefold() for word in _WORD.findall(text)]
-    found = {
-        language: sum(word in small for word in words) for language, small in _small_words().items()
-    }
+    found = {language: sum(word in small for word in words) for language, small in _small_words().items()}
     # Of equally good ones the first: English.
     return max(found, key=found.__getitem__)

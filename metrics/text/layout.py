@@ -25,9 +25,7 @@ _LETTER_OR_DIGIT = re.compile(r"[^\W_]")
 _QUOTED = re.compile(r"\s*(?:>\s*)+")
 _SPACE_BY_WIDE = re.compile(rf"(?<=[{WIDE}]) | (?=[{WIDE}])")
 _WIDE = re.compile(f"[{WIDE}]")
-_WIDE_MARK = re.compile(
-    "[\u3001-\u3004\u3008-\u301f\uff01-\uff0f\uff1a-\uff20\uff3b-\uff40\uff5b-\uff65]"
-)
+_WIDE_MARK = re.compile("[\u3001-\u3004\u3008-\u301f\uff01-\uff0f\uff1a-\uff20\uff3b-\uff40\uff5b-\uff65]")
 _SPACE_INSIDE = re.compile(r"[^\s>] +[^\s>]")
 _SPACED_WIDE = re.compile(f"[{HAN}] [a-zA-Z0-9]|[a-zA-Z0-9] [{HAN}]")
 _HAN = re.compile(f"[{HAN}]")
@@ -263,14 +261,7 @@ class _Block:
             return False
         return not (self._ragged and self._is_full(before, line, exactly=False))
 
-    def _begins_item(
-        self,
-        first: Line,
-        line: Line,
-        ordinals: Ordinals,
-        full: bool,
-        ended: str,
-    ) -> bool:
+    def _begins_item(self, first: Line, line: Line, ordinals: Ordinals, full: bool, ended: str) -> bool:
         dashed = bool(line.bullet) and line.bullet in _DASHES
         announced = ended in ":：" or (ended in _STOPS and (bool(first.bullet) or not dashed))
         if line.ordinals:

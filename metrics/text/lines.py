@@ -20,9 +20,7 @@ _TABULATED = re.compile(r"\S\t+\S")
 _COLUMN = re.compile(r"(?<=\s)\|(?=\s)")
 _WIDE = re.compile(f"[{WIDE}]")
 _CODE = re.compile(r"[{}=;\\$<>]|\w\(|^(?:import|from|def|class|return|if|for|while|else)\b.*:?\Z")
-_ENTRY = re.compile(
-    r"[^\W\d_][^.!?:：。,，\n]{0,40}[:：](?:\s|\Z)|[^\W\d_][^.!?:：。,，\n]{0,15}："
-)
+_ENTRY = re.compile(r"[^\W\d_][^.!?:：。,，\n]{0,40}[:：](?:\s|\Z)|[^\W\d_][^.!?:：。,，\n]{0,15}：")
 _BULLET = re.compile(r"([-*+–—―])\s+(?=\S)|([•·‣◦▪▫■□●○◆►➢✓])")
 _NUMBER = re.compile(r"[(（]?(\d{1,3})(?:[.)）]\s+|[）、．]\s*)(?=\S)")
 _OUTLINE = re.compile(r"((?:\d{1,3}\.)+)(\d{1,3})[.)]?\s+(?=\S)")

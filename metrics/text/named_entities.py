@@ -222,17 +222,11 @@ def _next_name_word(sentence: str, words: list[re.Match[str]], last: int) -> int
 
 
 def _cut(
-    sentence: str,
-    words: list[re.Match[str]],
-    inside: _Inside,
-    *,
-    opens: bool,
-    whole: bool,
+    sentence: str, words: list[re.Match[str]], inside: _Inside, *, opens: bool, whole: bool
 ) -> tuple[int, str] | None:
     """Return a span without a title or opening word at its beginning, or None if nothing is left."""
     while len(words) > 1 and (
-        words[0][0].casefold() in TITLES
-        or (opens and not whole and not _can_begin_name(words[0][0], inside))
+        words[0][0].casefold() in TITLES or (opens and not whole and not _can_begin_name(words[0][0], inside))
     ):
         words, opens = words[1:], False
     if len(words) > _MOST_WORDS:

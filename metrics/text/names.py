@@ -270,10 +270,7 @@ class NameIndex:
         if not words:
             return None
         alone = len(words) == 1
-        candidates = [
-            self._candidates(word, alone=alone, inside=place > 0)
-            for place, word in enumerate(words)
-        ]
+        candidates = [self._candidates(word, alone=alone, inside=place > 0) for place, word in enumerate(words)]
         if all(candidates):
             for tier in range(len(TIERS)):
                 classes = [_letters(found, tier) for found in candidates]
@@ -298,9 +295,7 @@ class NameIndex:
             if word.glued and not inside:
                 continue
             level = _level(wanted, word)
-            if level is not None and _case_agrees(
-                wanted, word, alone=alone, cased=self.cased, same=level < 2
-            ):
+            if level is not None and _case_agrees(wanted, word, alone=alone, cased=self.cased, same=level < 2):
                 found.append((level, letter))
         return found
 
@@ -315,16 +310,12 @@ class NameIndex:
     def _stands_unasked(self, pattern: str) -> bool:
         # "May I come in?" has no May in it.
         subjects = "".join(self._subjects)
-        asked = "".join(
-            letter for word, letter in self._known if word.first and letter in self._asking
-        )
+        asked = "".join(letter for word, letter in self._known if word.first and letter in self._asking)
         if subjects and asked:
             pattern = f"(?!{_class(asked)}{_class(subjects)}){pattern}"
         return re.search(pattern, self._line) is not None
 
-    def _stands_as_person(
-        self, words: Sequence[Word], candidates: Sequence[list[tuple[int, str]]]
-    ) -> bool:
+    def _stands_as_person(self, words: Sequence[Word], candidates: Sequence[list[tuple[int, str]]]) -> bool:
         """Return whether the text has the full name in another order, or with initials."""
         whole = [_letters(found, 2) for found in candidates]
         for first, last in ((0, 1), (1, 0)) if len(words) == 2 else ():
@@ -348,9 +339,7 @@ class NameIndex:
                     letters += short[given[0]] + (
                         self._spelled_out(words[given[0]].folded) if words[given[0]].initial else ""
                     )
-                if letters and (
-                    self._stands([whole[place], letters]) or self._stands([letters, whole[place]])
-                ):
+                if letters and (self._stands([whole[place], letters]) or self._stands([letters, whole[place]])):
                     return True
         return False
 
@@ -361,9 +350,7 @@ class NameIndex:
         return self._initials_of(wanted)
 
     def _initials_of(self, wanted: str) -> str:
-        return "".join(
-            letter for word, letter in self._known if word.initial and word.folded == wanted
-        )
+        return "".join(letter for word, letter in self._known if word.initial and word.folded == wanted)
 
     def _merged_initials(self, words: Sequence[Word]) -> str:
         wanted = "".join(word.folded if word.initial else word.folded[:1] for word in words)

@@ -118,16 +118,11 @@ def _clause(text: str) -> _Clause:
     bare = _NEGATION.sub(" ", plain)
     across: list[str] = []
     if bare != plain and has_han(plain):  # 楼有 of 楼没有
-        across = [
-            *terms_of_line(_NEGATION.sub("", plain)),
-            *terms_of_line(plain.replace("没有", "有")),
-        ]
+        across = [*terms_of_line(_NEGATION.sub("", plain)), *terms_of_line(plain.replace("没有", "有"))]
     dropped = russian_function_stems()
     return _Clause(
         text,
-        tuple(
-            term for term in terms_of_line(bare) if term not in dropped and term not in _AUXILIARY
-        ),
+        tuple(term for term in terms_of_line(bare) if term not in dropped and term not in _AUXILIARY),
         bare != plain,
         frozenset(across),
     )

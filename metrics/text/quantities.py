@@ -43,17 +43,13 @@ _SPACES = re.compile("[ \u00a0\u2009\u202f]")
 _CYRILLIC = re.compile("[\u0400-\u04ff]")
 _HAN_LETTER = re.compile("[\u3005\u3007\u3400-\u9fff]")
 
-_ORDINAL_END = (
-    r"(?:st|nd|rd|th|-?(?:ый|ой|ий|ого|его|ому|ему|ым|ом|ая|ую|ое|ые|ых|й|я|е|го|му|м|х|ю))"
-)
+_ORDINAL_END = r"(?:st|nd|rd|th|-?(?:ый|ой|ий|ого|его|ому|ему|ым|ом|ая|ую|ое|ые|ых|й|я|е|го|му|м|х|ю))"
 _ORDINAL = re.compile(rf"{_ORDINAL_END}(?![^\W])")
 _CENTURY = re.compile(
     rf"{_ORDINAL_END}?[ -](?:century|centuries|век[а-я]{{0,3}}|столети[а-я]{{1,2}}|вв?\.)(?!\w)|世纪|世紀"
 )
 _DECADE = re.compile(r"(?:'?s|-?(?:е|х|ые|ых)(?: (?:годы|годов|годах|гг?\.?))?)(?!\w)|年代")
-_YEAR = re.compile(
-    rf"{_ORDINAL_END}? ?(?:год[а-я]{{0,2}}|гг?\.?)(?!\w)|-(?:го|м|й)(?!\w)| ?年(?!代|级)"
-)
+_YEAR = re.compile(rf"{_ORDINAL_END}? ?(?:год[а-я]{{0,2}}|гг?\.?)(?!\w)|-(?:го|м|й)(?!\w)| ?年(?!代|级)")
 _ERA = re.compile(r" ?(?:bce?(?!\w)|b\. ?c\.(?: ?e\.)?|до н\. ?э\.?|до нашей эры)")
 _ROMAN_CENTURY = re.compile(
     r"([ivx](?<!\w[ivx])[ivx]{0,5})(?:-[а-я]{1,3})? (?:век[а-я]{0,3}|столети[а-я]{1,2}|вв?\.|century)"
@@ -170,9 +166,7 @@ def _is_bare(before: str, text: str, end: int) -> bool:
     return after is not None and after[1] not in _BELONGING_WORDS
 
 
-def _complete(
-    text: str, start: int, end: int, values: frozenset[str], *, han: bool
-) -> _Number | None:
+def _complete(text: str, start: int, end: int, values: frozenset[str], *, han: bool) -> _Number | None:
     """Add sign, power of ten and unit to the digits between `start` and `end`."""
     before = text[max(0, start - _EDGE) : start]
     if not han and _is_bare(before, text, end):

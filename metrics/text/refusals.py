@@ -19,11 +19,7 @@ __all__ = ["LANGUAGES", "SentenceKind", "asks_back", "greets", "sentence_kinds"]
 LANGUAGES = ("en", "ru", "zh")
 """Languages in which refusals are recognised."""
 
-_LETTERS = {
-    "en": re.compile("[a-z]{2}|n/a"),
-    "ru": re.compile("[а-я]{2}"),
-    "zh": re.compile(f"[{HAN}]"),
-}
+_LETTERS = {"en": re.compile("[a-z]{2}|n/a"), "ru": re.compile("[а-я]{2}"), "zh": re.compile(f"[{HAN}]")}
 _LONGEST_READ = 600
 """Characters of a sentence to examine; a refusal beyond them is missed."""
 _LONGEST_MATCH = 120
@@ -104,9 +100,7 @@ def sentence_kinds(known: Analysis) -> list[SentenceKind]:
 
 def _surely_claims(words: list[str]) -> bool:
     """Return whether an English sentence has no word that every refusal or courtesy has."""
-    return (
-        bool(words) and words[0] not in _words("courteous") and _words("refusing").isdisjoint(words)
-    )
+    return bool(words) and words[0] not in _words("courteous") and _words("refusing").isdisjoint(words)
 
 
 def _kind(sentence: str) -> SentenceKind:

@@ -33,9 +33,7 @@ def name_stems(word: str) -> frozenset[tuple[str, str]]:
         for ending in endings:
             if word.endswith(ending):
                 stem = word[: len(word) - len(ending)] if ending else word
-                if len(stem) >= _SHORTEST_STEM and _STEM_ENDS.get(declension, stem[-1:]).count(
-                    stem[-1]
-                ):
+                if len(stem) >= _SHORTEST_STEM and _STEM_ENDS.get(declension, stem[-1:]).count(stem[-1]):
                     found.add((declension, stem))
     for ending in _SURNAME:
         stem = word[: len(word) - len(ending)] if ending else word

@@ -28,9 +28,7 @@ terms are Latin everywhere."""
 @lru_cache
 def _others(script: str) -> re.Pattern[str]:
     """Return a pattern for a letter of any script except this one and Latin."""
-    return re.compile(
-        f"[{''.join(letters for name, letters in _SCRIPTS.items() if name != script)}]"
-    )
+    return re.compile(f"[{''.join(letters for name, letters in _SCRIPTS.items() if name != script)}]")
 
 
 def script_of(known: Analysis) -> str | None:

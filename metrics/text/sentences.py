@@ -109,12 +109,7 @@ def _ends_sentence(text: str, start: int, mark: int, end: int) -> bool:
     """Return whether the run ``text[mark:end]`` ends the sentence begun at `start`."""
     if end == len(text):
         return True
-    if (
-        end == mark + 1
-        and text[mark] == "."
-        and text[end] == " "
-        and text[end + 1 : end + 2].isupper()
-    ):
+    if end == mark + 1 and text[mark] == "." and text[end] == " " and text[end + 1 : end + 2].isupper():
         # The plain case again, beside other marks.
         word = text[text.rfind(" ", start, mark) + 1 : mark]
         if len(word) > 1 and word.isalpha() and word.casefold() not in _SPECIAL:

@@ -92,9 +92,7 @@ def lcs_rows(ones: Sequence[str], others: Sequence[str]) -> Iterator[Sequence[in
     if len(ones) * len(others) > _MOST_PAIRS:
         raise TooLongError(f"{len(ones)} texts to compare with {len(others)}")
     if sum(map(len, ones)) * sum(map(len, others)) > _MOST_CELLS:
-        raise TooLongError(
-            f"texts of {sum(map(len, ones))} and {sum(map(len, others))} tokens to compare"
-        )
+        raise TooLongError(f"texts of {sum(map(len, ones))} and {sum(map(len, others))} tokens to compare")
     longest = max(map(len, ones), default=0)
     cells = longest * sum(map(len, others))
     if _TABLE is None or not others or cells > _UNINTERRUPTED_CELLS:

@@ -99,9 +99,7 @@ def sentence_terms(known: Analysis) -> list[list[str]]:
     """Return the terms of each sentence.  To be used as ``known.memoize(sentence_terms)``."""
     if not known.has_han:
         return known.sentence_content
-    return [
-        _terms_of_runs(filter(None, line.split("\n"))) for line in known.memoize(sentence_lines)
-    ]
+    return [_terms_of_runs(filter(None, line.split("\n"))) for line in known.memoize(sentence_lines)]
 
 
 def word_lines(known: Analysis) -> str:
@@ -207,9 +205,7 @@ def in_order(known: Analysis, terms: frozenset[str], others: frozenset[str]) -> 
         others: Terms that are not bigrams, and perhaps not searched for.
     """
     if not terms.isdisjoint(others):
-        return [
-            term for sentence in known.memoize(sentence_terms) for term in sentence if term in terms
-        ]
+        return [term for sentence in known.memoize(sentence_terms) for term in sentence if term in terms]
     line = known.memoize(word_lines)
     places: list[tuple[int, str]] = []
     for term in terms:
@@ -231,8 +227,7 @@ def together(vocabularies: Iterable[Vocabulary]) -> Vocabulary:
     """Return the combined vocabulary of several texts."""
     every = list(vocabularies)
     return Vocabulary(
-        frozenset().union(*[one.words for one in every]),
-        frozenset().union(*[one.characters for one in every]),
+        frozenset().union(*[one.words for one in every]), frozenset().union(*[one.characters for one in every])
     )
 
 
@@ -268,11 +263,7 @@ def present(terms: Iterable[str], there: Vocabulary) -> list[str]:
     words, characters = there
     if not characters:
         return [term for term in terms if term in words]
-    return [
-        term
-        for term in terms
-        if term in words or (term[0] in characters and term[-1] in characters)
-    ]
+    return [term for term in terms if term in words or (term[0] in characters and term[-1] in characters)]
 
 
 def absent_runs(terms: Sequence[str], there: Vocabulary) -> tuple[list[str], int]:

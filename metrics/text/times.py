@@ -49,10 +49,7 @@ _HAN = re.compile(
 )
 _MERIDIEM = re.compile(r"\d ?[ap]\.?m(?!\w)")
 _SIGNS = ("o'clock", "half past ", "quarter past ", "quarter to ", "noon", "midday", "midnight")
-_OTHER_SIGNS = (
-    *_SIGNS,
-    *"утра вечера дня ночи половин полдень полудня полноч полуноч 点 點 时 時".split(),
-)
+_OTHER_SIGNS = (*_SIGNS, *"утра вечера дня ночи половин полдень полудня полноч полуноч 点 點 时 時".split())
 """Every time but 15:00 and 3 pm has one of these, which are cheap to search for."""
 
 
@@ -69,9 +66,7 @@ def times(text: str) -> Iterator[tuple[int, int, frozenset[str]]]:
     """Return start, end and readings of every time of day, such as ``time:15:00``."""
     for found in _IN_FIGURES.finditer(text):
         first = _FROM.get(found["part"]) or _first_hour(found["after"])
-        if (
-            found["mark"] == ":" or found["after"] or found["until"] is not None
-        ):  # 3.45 is a decimal
+        if found["mark"] == ":" or found["after"] or found["until"] is not None:  # 3.45 is a decimal
             yield *found.span(), _readings(found["hour"], int(found["minute"] or 0), first)
     if not _has_sign(text):
         return
@@ -81,11 +76,7 @@ def times(text: str) -> Iterator[tuple[int, int, frozenset[str]]]:
             hour = _RUSSIAN.index(found["begun"].replace("четве", "четвё")) or 12
             yield *found.span(), _readings(str(hour), 30, first)
         elif found["how"] or found["after"]:
-            hour = (
-                _ENGLISH.index(found["hour"]) + 1
-                if found["hour"] in _ENGLISH
-                else int(found["hour"])
-            )
+            hour = _ENGLISH.index(found["hour"]) + 1 if found["hour"] in _ENGLISH else int(found["hour"])
             minute = {"half": 30, "quarter": 15}.get(found["how"], 0)
             if found["side"] == "to":
                 hour, minute = hour - 1 or 12, 60 - minute
@@ -94,9 +85,7 @@ def times(text: str) -> Iterator[tuple[int, int, frozenset[str]]]:
         yield *found.span(), frozenset(("time:12:00" if found[1] else "time:00:00",))
     for found in _HAN.finditer(text):
         rest, quarters, minutes, ends = found.group("rest", 4, 5, 6)
-        if found["part"] or (
-            rest and (minutes is None or ends)
-        ):  # 3点 is also three points, 八点五 8.5
+        if found["part"] or (rest and (minutes is None or ends)):  # 3点 is also three points, 八点五 8.5
             minute = 30 if rest == "半" else 15 * _value(quarters) + _value(minutes)
             first = _FROM.get(found["part"])
             last = found["last"]

@@ -37,8 +37,7 @@ __all__ = [
 # One token is one Han character, or a run of other letters and digits; a decimal stays whole. No alternative
 # can match where another failed, so nothing is scanned twice.
 _ASCII_LINES = {
-    code: letter.lower() if (letter := chr(code)).isalnum() or letter == MARK else " "
-    for code in range(128)
+    code: letter.lower() if (letter := chr(code)).isalnum() or letter == MARK else " " for code in range(128)
 }
 _PIECE = 50_000
 """Longest text to split in one call, some 5 ms."""
@@ -50,8 +49,7 @@ _TYPOGRAPHY = "’‘“”–—…•\u00a0"
 # A full stop or a comma before a digit: only there can a token contain one. Looking for ".0" in the
 # translated text takes a third of a regular expression's time.
 _ASCII_SHAPE = {
-    code: "0" if (letter := chr(code)).isdigit() else "." if letter in ".," else " "
-    for code in range(128)
+    code: "0" if (letter := chr(code)).isdigit() else "." if letter in ".," else " " for code in range(128)
 }
 _ASCII_TOKEN = re.compile(rf"[a-z0-9]+(?:[.,][0-9]+)*|{MARK}")
 _RUN = re.compile(rf"[{HAN}]+|[^\W_{HAN}]+(?:[.,]\d+)*|{MARK}")
@@ -73,10 +71,7 @@ def _with_marks(*, astral: bool) -> tuple[re.Pattern[str], re.Pattern[str]]:
     """Return a pattern for a combining mark, and `_RUN` for texts that have one."""
     mark = f"[{marks(astral=astral)}]"
     letters = rf"[^\W_{HAN}]"
-    return (
-        re.compile(mark),
-        re.compile(rf"[{HAN}]+|{letters}+(?:{mark}+{letters}*)*(?:[.,]\d+)*|{MARK}"),
-    )
+    return (re.compile(mark), re.compile(rf"[{HAN}]+|{letters}+(?:{mark}+{letters}*)*(?:[.,]\d+)*|{MARK}"))
 
 
 def normalise(text: str) -> str:

@@ -73,9 +73,7 @@ PREFIX_ENDS = (
 )
 """Possible ends of `PREFIX`, without spaces."""
 
-UNIT_STARTS = frozenset(
-    re.split("[^a-z]", spelling, maxsplit=1)[0] for spelling in (*_UNITS, *_POWERS)
-)
+UNIT_STARTS = frozenset(re.split("[^a-z]", spelling, maxsplit=1)[0] for spelling in (*_UNITS, *_POWERS))
 """The Latin letters with which every `UNIT` and `SCALE` begins, up to the first other character."""
 
 UNIT_WORDS = frozenset(word for spelling in _UNITS for word in spelling.split())

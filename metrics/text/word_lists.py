@@ -29,9 +29,7 @@ def read_entries(name: str) -> dict[str, list[str]]:
 
 @cache
 def _patterns() -> dict[str, str]:
-    return {
-        key: pattern for key, _, pattern in (one.partition(": ") for one in read_lines("patterns"))
-    }
+    return {key: pattern for key, _, pattern in (one.partition(": ") for one in read_lines("patterns"))}
 
 
 def read_pattern(name: str) -> re.Pattern[str]:

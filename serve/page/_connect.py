@@ -25,9 +25,7 @@ class Setup(NamedTuple):
 
 
 SETUPS: Mapping[str, Setup] = {
-    "langchain": Setup(
-        "LangChain", f"{install_command('langchain', 'otlp')} opentelemetry-distro\n{_STARTED}"
-    ),
+    "langchain": Setup("LangChain", f"{install_command('langchain', 'otlp')} opentelemetry-distro\n{_STARTED}"),
     "llama_index": Setup(
         "LlamaIndex", f"{install_command('llama-index', 'otlp')} opentelemetry-distro\n{_STARTED}"
     ),
@@ -85,11 +83,6 @@ def connection_steps(
     ]
     keys = ("step_listening", "step_heard", "step_retrieval", "step_score")
     return [
-        {
-            "key": key,
-            "is_done": is_done,
-            "is_next": not is_done and all(done[:at]),
-            "lines": said[:8],
-        }
+        {"key": key, "is_done": is_done, "is_next": not is_done and all(done[:at]), "lines": said[:8]}
         for at, (key, is_done, said) in enumerate(zip(keys, done, lines, strict=True))
     ]

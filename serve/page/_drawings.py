@@ -47,9 +47,7 @@ class Scale(NamedTuple):
         middle = SCALE_HEIGHT / 2
         start, end = self._span(self.lower, self.upper)
         kind = standing(self) if self.coloured else "flat"
-        parts = [
-            f'<rect class="rail" x="0" y="{middle - 1:.0f}" width="{width}" height="2"/>',
-        ]
+        parts = [f'<rect class="rail" x="0" y="{middle - 1:.0f}" width="{width}" height="2"/>']
         if self.usual is not None:
             left, right = self._span(*self.usual)
             box = max(2.0, (right - left) * width)
@@ -63,9 +61,7 @@ class Scale(NamedTuple):
             f'width="{span:.1f}" height="{SCALE_HEIGHT - 8}"/>'
         )
         point = min(width - 3.0, max(0.0, self._place(self.value) * width - 1.5))
-        parts.append(
-            f'<rect class="point {kind}" x="{point:.1f}" y="0" width="3" height="{SCALE_HEIGHT}"/>'
-        )
+        parts.append(f'<rect class="point {kind}" x="{point:.1f}" y="0" width="3" height="{SCALE_HEIGHT}"/>')
         return _svg("scale", width, SCALE_HEIGHT, "".join(parts))
 
     def _place(self, value: float) -> float:
@@ -192,9 +188,7 @@ class _View(NamedTuple):
             tall = max(1.0, COUNT_HEIGHT * rate / most)
             left, right = self.at(one.start), self.at(one.end)
             wide = max(0.5, right - left - 1)
-            bars.append(
-                f"M{left:.1f} {TREND_HEIGHT + COUNT_HEIGHT}h{wide:.1f}v-{tall:.1f}h-{wide:.1f}z"
-            )
+            bars.append(f"M{left:.1f} {TREND_HEIGHT + COUNT_HEIGHT}h{wide:.1f}v-{tall:.1f}h-{wide:.1f}z")
         return f'<path class="count" d="{"".join(bars)}"/>' if bars else ""
 
 

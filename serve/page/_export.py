@@ -54,11 +54,7 @@ def _record(view: RequestView) -> dict[str, Any]:
         "selection": view.selection,
         "verdict": None
         if row.verdict is None
-        else {
-            "word": row.verdict,
-            "codes": list(row.verdict_codes),
-            "reasons": list(view.verdict_reasons),
-        },
+        else {"word": row.verdict, "codes": list(row.verdict_codes), "reasons": list(view.verdict_reasons)},
         "context_count": len(view.contexts),
         "scores": {score.name: _score(score) for score in view.scores},
         "question": row.question,
@@ -78,7 +74,5 @@ def _score(score: ScoreView) -> dict[str, Any]:
         "range": list(score.range),
         "judge_cost": score.cost,
         "judge_model": score.judge,
-        "items": [
-            {"id": one.id, "verdict": one.verdict, "value": one.value} for one in score.items
-        ],
+        "items": [{"id": one.id, "verdict": one.verdict, "value": one.value} for one in score.items],
     }

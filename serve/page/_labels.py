@@ -81,9 +81,7 @@ class Labels:
             at=f"{datetime.now(timezone.utc):%Y-%m-%dT%H:%M:%SZ}",
             scale="yes-no",
             verdict=view.row.verdict or "",
-            relevance=next(
-                (one.value for one in view.scores if one.name == "lexical_context_relevance"), None
-            ),
+            relevance=next((one.value for one in view.scores if one.name == "lexical_context_relevance"), None),
         )
         append_label(self.path, label)
         if entry is not None:
@@ -97,9 +95,7 @@ def _rates(path: Path, changed: int) -> Mapping[str, VerdictRate]:  # noqa: ARG0
 
 def read_fields(body: bytes) -> Mapping[str, str]:
     """Parse the fields of a form. Raises ValueError: there are too many."""
-    fields = parse_qs(
-        body.decode("utf-8", "replace"), keep_blank_values=True, max_num_fields=_MOST_FIELDS
-    )
+    fields = parse_qs(body.decode("utf-8", "replace"), keep_blank_values=True, max_num_fields=_MOST_FIELDS)
     return {name: values[-1] for name, values in fields.items()}
 
 
@@ -125,6 +121,4 @@ def _golden_entry(view: RequestView, form: Form) -> GoldenEntry:
         ids = ids or tuple(one.id for one in view.contexts if one.id)
     if answer is None and not ids:
         raise NotSavedError("needs_answer")
-    return GoldenEntry(
-        question=question, answer=answer, context_ids=ids, trace_id=view.row.trace_id
-    )
+    return GoldenEntry(question=question, answer=answer, context_ids=ids, trace_id=view.row.trace_id)

@@ -78,9 +78,7 @@ Fallen = AbstractSet[tuple[str, str]]
 """Service and score of the current falls."""
 
 
-def news(
-    changes: Sequence[Change], asked: PageQuery, from_ms: int
-) -> tuple[tuple[News, ...], Fallen]:
+def news(changes: Sequence[Change], asked: PageQuery, from_ms: int) -> tuple[tuple[News, ...], Fallen]:
     """Return the news about the current changes within the filters, and all current falls.
 
     Changes that began together and concern the same requests are one sentence.
@@ -114,9 +112,7 @@ def _in_force(changes: Sequence[Change]) -> list[Change]:
     found: dict[tuple[str, str, str, str, bool], Change] = {}
     for change in sorted(changes, key=lambda one: -one.at):
         judge = change.kind == "judge"
-        found.setdefault(
-            (change.service, change.workflow, change.segment, change.score, judge), change
-        )
+        found.setdefault((change.service, change.workflow, change.segment, change.score, judge), change)
     return list(found.values())
 
 

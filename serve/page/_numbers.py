@@ -114,9 +114,7 @@ def zone_offset(at_ms: float) -> int:
     return 0 if offset is None else -round(offset.total_seconds() / 60)
 
 
-def on_scale(
-    estimate: Estimate, scale: tuple[float | None, float | None]
-) -> tuple[float | None, float, float]:
+def on_scale(estimate: Estimate, scale: tuple[float | None, float | None]) -> tuple[float | None, float, float]:
     """Return mean, lower and upper end of an estimate on the score's own range."""
     low = 0.0 if scale[0] is None else scale[0]
     high = low + 1.0 if scale[1] is None else scale[1]

@@ -12,14 +12,7 @@ from markupsafe import Markup
 
 from ragmeter.adapters.opentelemetry.heard import NO_REQUESTS, HeardService
 from ragmeter.quality.estimates import Estimate
-from ragmeter.serve.store import (
-    BadShare,
-    DeploymentView,
-    HealthView,
-    LaneView,
-    Overview,
-    SignalView,
-)
+from ragmeter.serve.store import BadShare, DeploymentView, HealthView, LaneView, Overview, SignalView
 from ragmeter.serve.store import TrendPoint as StoredPoint
 
 from ._asked import UNNAMED, PageQuery
@@ -132,9 +125,7 @@ def sentence(lead: DeploymentView | None, words: Words) -> dict[str, Any] | None
     }  # fmt: skip
 
 
-def lane_table(
-    health: HealthView, overview: Overview, asked: PageQuery, words: Words
-) -> dict[str, Any]:
+def lane_table(health: HealthView, overview: Overview, asked: PageQuery, words: Words) -> dict[str, Any]:
     """Return the lanes with their axis."""
     n_bins = max((len(one.bins) for one in health.lanes), default=1)
     start, width = health.bins_from_ms, health.bin_ms
@@ -148,9 +139,7 @@ def lane_table(
     first = -(-start // (width * every)) * width * every
     ticks = [(place(at), clock(at, overview.until_ms)) for at in range(first, end, width * every)]
     newest = max(
-        (one for one in health.deployments if start <= one.at_ms < end),
-        key=lambda one: one.at_ms,
-        default=None,
+        (one for one in health.deployments if start <= one.at_ms < end), key=lambda one: one.at_ms, default=None
     )
     marks = []
     if newest is not None:
@@ -158,10 +147,7 @@ def lane_table(
         marks = [(place(newest.at_ms), name if asked.service else f"{newest.service} {name}")]
     return {
         "axis": axis(ticks, marks),
-        "rows": [
-            _lane_row(lane, health, words, place, hover=len(lanes) <= LANES_WITH_HOVER)
-            for lane in lanes
-        ],
+        "rows": [_lane_row(lane, health, words, place, hover=len(lanes) <= LANES_WITH_HOVER) for lane in lanes],
         "more": len(health.lanes) - len(lanes),
         "by": segment_words(segment_name(health.by, overview.segments), words),
         "minutes": max(1, width // 60_000),
@@ -169,18 +155,11 @@ def lane_table(
 
 
 def _lane_row(
-    lane: LaneView,
-    health: HealthView,
-    words: Words,
-    place: Callable[[int], float],
-    *,
-    hover: bool,
+    lane: LaneView, health: HealthView, words: Words, place: Callable[[int], float], *, hover: bool
 ) -> LaneRow:
     def said(at: int) -> str:
         counts, begins = lane.bins[at], health.bins_from_ms + at * health.bin_ms
-        return f"{clock(begins)}–{clock(begins + health.bin_ms)}: " + _of_bad(
-            counts[0], sum(counts[:3]), words
-        )
+        return f"{clock(begins)}–{clock(begins + health.bin_ms)}: " + _of_bad(counts[0], sum(counts[:3]), words)
 
     by = health.by
     service = lane.name if by == "service" else lane.service
@@ -228,9 +207,7 @@ def _mean_number(now: Estimate | None, before: Estimate | None, words: Words) ->
         return Number(text="–", note="")
     if before is not None and before.mean is not None:
         return Number(
-            text=number(now.mean),
-            note=words("was", v=number(before.mean)),
-            is_off=now.upper < before.lower,
+            text=number(now.mean), note=words("was", v=number(before.mean)), is_off=now.upper < before.lower
         )
     return Number(text=number(now.mean), note=f"{number(now.lower)}–{number(now.upper)}")
 
@@ -312,20 +289,13 @@ def part_rows(health: HealthView, words: Words) -> list[dict[str, Any]]:
 
 
 def signal_rows(
-    health: HealthView,
-    lines: Iterable[tuple[str, Sequence[StoredPoint]]],
-    overview: Overview,
-    words: Words,
+    health: HealthView, lines: Iterable[tuple[str, Sequence[StoredPoint]]], overview: Overview, words: Words
 ) -> list[dict[str, Any]]:
     """Return the signals, each with its trend."""
     rows: list[dict[str, Any]] = []
     lines = list(lines)
     for one in health.signals:
-        stored = max(
-            (points for score, points in lines if score == one.score),
-            key=len,
-            default=(),
-        )
+        stored = max((points for score, points in lines if score == one.score), key=len, default=())
         is_share = one.name in _SHARES
         ends = [0.0, 1.0]
         if is_share:
@@ -336,9 +306,7 @@ def signal_rows(
                 "asks": words(f"{one.name}_asks"),
                 "is_off": one.is_off,
                 "now": _written(one.now.mean, is_share=is_share),
-                "before": None
-                if one.before is None
-                else _written(one.before.mean, is_share=is_share),
+                "before": None if one.before is None else _written(one.before.mean, is_share=is_share),
                 "interval": f"{_written(one.now.lower, is_share=is_share)}–"
                 f"{_written(one.now.upper, is_share=is_share)}",
                 "ends": [_written(end, is_share=is_share) for end in ends],

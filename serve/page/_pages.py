@@ -33,17 +33,7 @@ from ._asked import RANGES, SETTINGS, UNNAMED, PageQuery, UnreadableAddressError
 from ._export import lines
 from ._labels import MOST_FORM_BYTES, Form, NotSavedError, form_of, read_fields
 from ._live import Live
-from ._numbers import (
-    clock,
-    count,
-    interval,
-    number,
-    percent,
-    read_in,
-    timestamp,
-    zone_name,
-    zone_offset,
-)
+from ._numbers import clock, count, interval, number, percent, read_in, timestamp, zone_name, zone_offset
 from ._rendering import PAGE_HEADERS, respond, static_file
 from ._snapshots import SHOWN, Snapshots
 from ._sources import Sources
@@ -148,11 +138,7 @@ class Pages:
             for name, allowed in SETTINGS.items():
                 if request.query_params.get(name) in allowed:
                     response.set_cookie(
-                        name,
-                        request.query_params[name],
-                        max_age=_COOKIE_S,
-                        httponly=True,
-                        samesite="strict",
+                        name, request.query_params[name], max_age=_COOKIE_S, httponly=True, samesite="strict"
                     )
             return response
 
@@ -168,9 +154,7 @@ class Pages:
 
         return await asyncio.get_running_loop().run_in_executor(self._threads, run_guarded)
 
-    def _make_page(
-        self, request: Request, make: Callable[[Request, PageQuery], Response]
-    ) -> Response:
+    def _make_page(self, request: Request, make: Callable[[Request, PageQuery], Response]) -> Response:
         return self._readable(request, lambda: make(request, page_query_of(request.query_params)))
 
     def _readable(self, request: Request, make: Callable[[], Response]) -> Response:
@@ -252,9 +236,7 @@ class Pages:
             "saved": request.query_params.get("saved") == "1",
         }
         status = 200 if not problem else 400
-        return self._render_page(
-            request, asked, "request.html", path, values, status=status, export=export
-        )
+        return self._render_page(request, asked, "request.html", path, values, status=status, export=export)
 
     def _export_request(self, request: Request, asked: PageQuery) -> Response:
         return self._one(request, asked, export=True)
@@ -262,9 +244,7 @@ class Pages:
     def _export_page(self, request: Request, asked: PageQuery) -> Response:
         if asked.sort:
             values = self._request_list(asked, self._t(request))
-            return self._render_page(
-                request, asked, "requests.html", "/requests", values, export=True
-            )
+            return self._render_page(request, asked, "requests.html", "/requests", values, export=True)
         values = self._views.overview(asked, self._t(request))
         return self._render_page(request, asked, "overview.html", "/", values, export=True)
 
@@ -275,9 +255,7 @@ class Pages:
         except ValueError as error:
             raise UnreadableAddressError(str(error)) from None
         headers = {**PAGE_HEADERS, "Content-Disposition": 'attachment; filename="requests.jsonl"'}
-        return StreamingResponse(
-            iterate_in_threadpool(rows), media_type="application/jsonl", headers=headers
-        )
+        return StreamingResponse(iterate_in_threadpool(rows), media_type="application/jsonl", headers=headers)
 
     async def _fields(self, request: Request) -> Mapping[str, str] | Response:
         """Return the fields of a form of this server's page, recognised by its origin; else a refusal."""
@@ -353,9 +331,7 @@ class Pages:
         return response or self._failure_page(request)
 
     async def _static(self, request: Request) -> Response:
-        return static_file(request.path_params["name"]) or Response(
-            "no such file\n", 404, PAGE_HEADERS
-        )
+        return static_file(request.path_params["name"]) or Response("no such file\n", 404, PAGE_HEADERS)
 
     async def _icon(self, _: Request) -> Response:
         found = static_file("icon.svg")
@@ -371,30 +347,19 @@ class Pages:
         return words_in(request.scope["language"])
 
     def _message(
-        self,
-        request: Request,
-        status: int,
-        heading: str,
-        *,
-        code: str = "",
-        why: str = "",
-        again: bool = False,
+        self, request: Request, status: int, heading: str, *, code: str = "", why: str = "", again: bool = False
     ) -> Response:
         words = self._t(request)
         values = {"heading": words(heading), "code": code, "why": why, "lively": again}
         return self._render_page(request, PageQuery(), "message.html", "", values, status=status)
 
-    def _failure_page(
-        self, request: Request, what: str = "failed_here", *, status: int = 500
-    ) -> Response:
+    def _failure_page(self, request: Request, what: str = "failed_here", *, status: int = 500) -> Response:
         """Return the page about a failure of the server or the store, without reading anything."""
         words = self._t(request)
         why = words("store_away_how" if what == "store_away" else "failed_how")
         values = {"heading": words(what), "code": "", "why": why, "lively": True}
         light = ("off", words(what))
-        return self._render_page(
-            request, PageQuery(), "message.html", "", values, status=status, light=light
-        )
+        return self._render_page(request, PageQuery(), "message.html", "", values, status=status, light=light)
 
     def _render_page(
         self,

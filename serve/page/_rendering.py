@@ -104,11 +104,7 @@ def render(template: str, values: Mapping[str, object]) -> str:
 
 
 def respond(
-    template: str,
-    values: Mapping[str, object],
-    *,
-    status: int = 200,
-    headers: Mapping[str, str] | None = None,
+    template: str, values: Mapping[str, object], *, status: int = 200, headers: Mapping[str, str] | None = None
 ) -> HTMLResponse:
     """Return a response with a page."""
     return HTMLResponse(

@@ -18,13 +18,7 @@ from ._numbers import count, money, number
 from ._score_rows import direction
 from ._words import Words
 
-_LEADING = (
-    "support",
-    "lexical_groundedness",
-    "faithfulness",
-    "lexical_context_relevance",
-    "context_count",
-)
+_LEADING = ("support", "lexical_groundedness", "faithfulness", "lexical_context_relevance", "context_count")
 """The score that represents each group, if none is worse than usual."""
 MOST_ITEMS = 24
 """Most pieces of evidence to list for one score."""
@@ -91,9 +85,7 @@ def score_lines(view: RequestView) -> list[RequestScore]:
     """Return the scores: those worse than usual first, then other values, then scores without one."""
     lines = [_line(one) for one in view.scores]
     rank = {"bad": 0, "good": 1, "flat": 1}
-    return sorted(
-        lines, key=lambda one: (not one.text, rank[one.standing], one.direction == "none", one.name)
-    )
+    return sorted(lines, key=lambda one: (not one.text, rank[one.standing], one.direction == "none", one.name))
 
 
 def _line(score: ScoreView) -> RequestScore:
@@ -145,9 +137,7 @@ def _written(value: float, score: ScoreView) -> str:
     return count(value) if is_count else number(value)
 
 
-def _scale(
-    value: float | None, lower: float | None, upper: float | None, score: ScoreView
-) -> Scale | None:
+def _scale(value: float | None, lower: float | None, upper: float | None, score: ScoreView) -> Scale | None:
     """Return the scale of a value, or None if there is no value or the range is unbounded."""
     low, high = score.range
     if value is None or low is None or high is None or high <= low:
@@ -166,9 +156,7 @@ def score_groups(lines: Sequence[RequestScore]) -> list[ScoreGroup]:
 def _leading(lines: Sequence[RequestScore]) -> RequestScore:
     """Return a score worse than usual, else one with a value; the first by `_LEADING`."""
     rank = {name: place for place, name in enumerate(_LEADING)}
-    return min(
-        lines, key=lambda one: (one.standing != "bad", not one.text, rank.get(one.name, len(rank)))
-    )
+    return min(lines, key=lambda one: (one.standing != "bad", not one.text, rank.get(one.name, len(rank))))
 
 
 def why(view: RequestView, words: Words) -> str:
@@ -212,9 +200,7 @@ def chunk_views(view: RequestView) -> list[ChunkView]:
     return [
         ChunkView(
             stored=stored,
-            words_found=None
-            if stored.text is None or at >= len(marked)
-            else marked[at].words_found,
+            words_found=None if stored.text is None or at >= len(marked) else marked[at].words_found,
             sentences=()
             if stored.text is None or at >= len(marked)
             else tuple((one, _with_question_words(one)) for one in marked[at].sentences),
@@ -232,8 +218,7 @@ def _with_question_words(sentence: ChunkSentence) -> Markup:
     pattern = re.compile("(" + "|".join(map(re.escape, longest)) + ")")
     parts = pattern.split(sentence.text)
     return Markup("").join(
-        Markup("<b>{}</b>").format(part) if at % 2 else escape(part)
-        for at, part in enumerate(parts)
+        Markup("<b>{}</b>").format(part) if at % 2 else escape(part) for at, part in enumerate(parts)
     )
 
 

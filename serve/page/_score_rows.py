@@ -80,9 +80,7 @@ def _measured_by(score: ScoreSummary, overview: Overview) -> str:
         score: A score of the overview.
         overview: The overview with all scores.
     """
-    alike = [
-        one for one in overview.measured if (one.service, one.name) == (score.service, score.name)
-    ]
+    alike = [one for one in overview.measured if (one.service, one.name) == (score.service, score.name)]
     if len(alike) < 2:
         return ""
     parts = [
@@ -124,22 +122,14 @@ def _score_row(
         statuses=tuple(sorted(lacking, key=lambda one: (-one[1], one[0]))),
         counts=score.statuses,
         trend=_trend(
-            score,
-            overview,
-            others.get((score.service, score.name, score.measurement), ()),
-            change_ms,
-            words,
+            score, overview, others.get((score.service, score.name, score.measurement), ()), change_ms, words
         ),
         fell=fell,
     )
 
 
 def _scale(
-    score: ScoreSummary,
-    estimate: Estimate,
-    usual: tuple[float, float] | None,
-    *,
-    fell: bool = True,
+    score: ScoreSummary, estimate: Estimate, usual: tuple[float, float] | None, *, fell: bool = True
 ) -> Scale:
     mean, lower, upper = on_scale(estimate, score.range)
     low, high = _ends(score)
@@ -153,11 +143,7 @@ def _ends(score: ScoreSummary) -> tuple[float, float]:
 
 
 def _trend(
-    score: ScoreSummary,
-    overview: Overview,
-    other: Sequence[StoredPoint],
-    change_ms: int | None,
-    words: Words,
+    score: ScoreSummary, overview: Overview, other: Sequence[StoredPoint], change_ms: int | None, words: Words
 ) -> Markup | None:
     points = _points(score.trend, score)
     known = [one for one in points if one.mean is not None]
@@ -192,9 +178,7 @@ def _points(stored: Sequence[StoredPoint], score: ScoreSummary) -> list[TrendPoi
         if points and one.from_ms > points[-1].end:
             points.append(TrendPoint(points[-1].end, one.from_ms, None, 0.0, 0.0, 0))
         mean, lower, upper = on_scale(one.estimate, score.range)
-        points.append(
-            TrendPoint(one.from_ms, one.until_ms, mean, lower, upper, one.estimate.n_judged)
-        )
+        points.append(TrendPoint(one.from_ms, one.until_ms, mean, lower, upper, one.estimate.n_judged))
     return points
 
 

@@ -28,9 +28,7 @@ class Snapshots:
         clock: A monotonic clock in seconds.
     """
 
-    def __init__(
-        self, revision: Callable[[], int], clock: Callable[[], float] = time.monotonic
-    ) -> None:
+    def __init__(self, revision: Callable[[], int], clock: Callable[[], float] = time.monotonic) -> None:
         self._revision = revision
         self._clock = clock
         self._kept: OrderedDict[Hashable, tuple[int, float, Any]] = OrderedDict()
@@ -55,9 +53,7 @@ class Snapshots:
                 self._kept[key] = (revision, now, made)
                 self._kept.move_to_end(key)
                 # The oldest entries come first, so expired ones are dropped from the front.
-                while (
-                    len(self._kept) > MOST_KEPT or now - next(iter(self._kept.values()))[1] > MOST_S
-                ):
+                while len(self._kept) > MOST_KEPT or now - next(iter(self._kept.values()))[1] > MOST_S:
                     self._making.pop(self._kept.popitem(last=False)[0], None)
             return made
 

@@ -49,8 +49,7 @@ def strip(
         if said is not None:
             hovers.append(f'<rect x="{at}"><title>{escape(said(at))}</title></rect>')
     lines = "".join(
-        f'<line class="mark" x1="{_percent(x)}" x2="{_percent(x)}" y1="-2" y2="{_ALL}"/>'
-        for x in marks
+        f'<line class="mark" x1="{_percent(x)}" x2="{_percent(x)}" y1="-2" y2="{_ALL}"/>' for x in marks
     )
     return Markup(  # noqa: S704 -- numbers and class names of this module, and escaped texts
         f'<svg class="strip" height="{_ALL}" role="img" aria-label="{escape(label)}">'

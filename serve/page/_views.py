@@ -48,14 +48,7 @@ from ._overview import (
     signal_rows,
     value_words,
 )
-from ._request import (
-    chunk_views,
-    score_groups,
-    score_lines,
-    trace_links,
-    what_to_do,
-    why,
-)
+from ._request import chunk_views, score_groups, score_lines, trace_links, what_to_do, why
 from ._request_list import chips, facet_views, list_rows, timeline
 from ._score_rows import score_rows
 from ._snapshots import Snapshots
@@ -82,11 +75,7 @@ FIRST_SERVICES = 4
 STATUSES = (
     "ok", "partial", "undefined", "missing_input", "skipped", "judge_error", "timeout", "metric_error",
 )  # fmt: skip
-_FIXES = {
-    "missing_input": "fix_input",
-    "judge_error": "fix_judge",
-    "timeout": "fix_judge",
-}
+_FIXES = {"missing_input": "fix_input", "judge_error": "fix_judge", "timeout": "fix_judge"}
 
 
 _QUOTED_WORDS = 8
@@ -123,9 +112,7 @@ class Views:
 
     def services(self, asked: PageQuery) -> Mapping[str, int]:
         """Return the services of the period, with their numbers of requests."""
-        return self._services(
-            replace(asked.filters(), service=None, workflow=None, segment=None, verdict=None)
-        )
+        return self._services(replace(asked.filters(), service=None, workflow=None, segment=None, verdict=None))
 
     def path_of(self, row: RequestRow) -> str:
         """Return the address of a request."""
@@ -163,9 +150,7 @@ class Views:
             "heard": heard_rows(self._sources.heard(), asked.filters().service),
             "questions": question_rows(health, asked, words),
             "parts": part_rows(health, words),
-            "deployments": [
-                (one, value_words(one, words)) for one in health.deployments[:MOST_DEPLOYMENTS]
-            ],
+            "deployments": [(one, value_words(one, words)) for one in health.deployments[:MOST_DEPLOYMENTS]],
             "signals": signal_rows(health, lines, overview, words),
             "gaps": self._sources.reader.known_gaps(asked.filters().service)[:MOST_GAPS],
             "shadows": self._sources.reader.shadows(asked.filters().service),
@@ -201,16 +186,12 @@ class Views:
         now_ms = self._sources.clock() * 1000
 
         def read_facets() -> FacetPage:
-            return self._snapshots.get(
-                ("facets", filters), lambda: self._sources.reader.facets(filters)
-            )
+            return self._snapshots.get(("facets", filters), lambda: self._sources.reader.facets(filters))
 
         beside = self._threads.submit(read_facets)
         page = self._snapshots.get(
             ("requests", filters, sort, asked.before),
-            lambda: self._sources.reader.requests(
-                filters, sort=sort, limit=ROWS, cursor=asked.before or None
-            ),
+            lambda: self._sources.reader.requests(filters, sort=sort, limit=ROWS, cursor=asked.before or None),
         )
         facets = read_facets() if beside.cancel() else beside.result()  # all threads were busy
         over_time, ends = timeline(facets, words, now_ms)
@@ -226,9 +207,7 @@ class Views:
             "holds_texts": any(row.question is not None for row in page.requests),
         }
 
-    def request(
-        self, trace: str, span: str | None, asked: PageQuery, words: Words
-    ) -> dict[str, Any] | None:
+    def request(self, trace: str, span: str | None, asked: PageQuery, words: Words) -> dict[str, Any] | None:
         """Return the values of a request's page, or None if the request is unknown."""
         view = self._sources.reader.request(trace, span)
         if view is None:
@@ -384,9 +363,7 @@ class Views:
         )
 
     def _services(self, filters: Filters) -> Mapping[str, int]:
-        return self._snapshots.get(
-            ("services", filters), lambda: self._sources.reader.services(filters)
-        )
+        return self._snapshots.get(("services", filters), lambda: self._sources.reader.services(filters))
 
     def _new(self, change: Change) -> tuple[NewSince, ...]:
         """Return the values that are new since a change: as reported, or else from the store."""
@@ -405,9 +382,7 @@ class Views:
             "since_ms": one.since_ms,
             "readings": one.readings,
             "note": one.change.note_in(words.language),
-            "changes": {
-                name: getattr(one.filters, name) for name in ("service", "workflow", "seg", "since")
-            },
+            "changes": {name: getattr(one.filters, name) for name in ("service", "workflow", "seg", "since")},
             "fresh": self._new(one.change) if one.kind == "fell" else (),
         }
 
@@ -425,13 +400,9 @@ class Views:
 
     def _trends(self, filters: Filters) -> dict[tuple[str, str, str], tuple[StoredPoint, ...]]:
         """Return the trends of a service's scores, by service, score and measurement."""
-        found = self._snapshots.get(
-            ("trends", filters), lambda: self._sources.reader.trends(filters)
-        )
+        found = self._snapshots.get(("trends", filters), lambda: self._sources.reader.trends(filters))
         service = filters.service or ""
-        return {
-            (service, name.score, name.measurement): tuple(points) for name, points in found.items()
-        }
+        return {(service, name.score, name.measurement): tuple(points) for name, points in found.items()}
 
     def _overloads(self, overview: Overview) -> list[Mapping[str, Any]]:
         """Return the periods within the shown one in which senders were asked to retry."""
@@ -445,9 +416,7 @@ class Views:
         if not overview.judge.failed:
             return ()
         filters = asked.filters()
-        return self._snapshots.get(
-            ("outages", filters), lambda: self._sources.reader.outages(filters)
-        )
+        return self._snapshots.get(("outages", filters), lambda: self._sources.reader.outages(filters))
 
     def _health_problem(self) -> str:
         why = str(self.server_health().get("status", "ok"))
@@ -456,9 +425,7 @@ class Views:
     def _exports(self) -> dict[str, int]:
         return dict(self.server_health().get("exports", {}))
 
-    def _neighbours(
-        self, row: RequestRow, asked: PageQuery
-    ) -> tuple[RequestRow | None, RequestRow | None]:
+    def _neighbours(self, row: RequestRow, asked: PageQuery) -> tuple[RequestRow | None, RequestRow | None]:
         """Return the previous and next request in the list; of a request not in it, None and the first."""
         sort = asked.sort or "worst"
         page = self._snapshots.get(
@@ -484,9 +451,7 @@ class Views:
         known = sources.references(question)
         if known is None:
             return None
-        return GoldenEntry(
-            question=question, answer=known.answer, context_ids=tuple(known.context_ids or ())
-        )
+        return GoldenEntry(question=question, answer=known.answer, context_ids=tuple(known.context_ids or ()))
 
 
 def _turns_at_fault(one: ConversationView) -> tuple[TurnView, ...]:

@@ -19,9 +19,7 @@ from ._numbers import count
 class Words:
     """The texts of one language. Called with a key, it returns the text."""
 
-    def __init__(
-        self, language: str, words: Mapping[str, str | list[str]], scores: Mapping[str, str]
-    ) -> None:
+    def __init__(self, language: str, words: Mapping[str, str | list[str]], scores: Mapping[str, str]) -> None:
         self.language = language
         """Code of the language."""
         self._words = words
@@ -43,9 +41,7 @@ class Words:
             found = found[_form(self.language, values.get("n"))]
         if not values:
             return found
-        return found.format(
-            **{name: count(one) if type(one) is int else one for name, one in values.items()}
-        )
+        return found.format(**{name: count(one) if type(one) is int else one for name, one in values.items()})
 
     def asks(self, score: str) -> str:
         """Return the question that a score answers; empty for other than ragmeter's scores."""
@@ -65,9 +61,7 @@ class Words:
 @cache
 def words_in(language: str) -> Words:
     """Return the texts of a language of `LANGUAGES`."""
-    text = (resources.files("ragmeter.serve.page") / "words" / f"{language}.json").read_text(
-        "utf-8"
-    )
+    text = (resources.files("ragmeter.serve.page") / "words" / f"{language}.json").read_text("utf-8")
     read = json.loads(text)
     return Words(language, read["words"], read["scores"])
 

@@ -28,12 +28,7 @@ from .health_views import (
     VersionStep,
 )
 from .reader import LATEST_MS, LONGEST_RANGE_S, Reader, UnreadableStoreError
-from .store import (
-    Store,
-    StoreFullError,
-    StoreOptions,
-    StoreRefusedError,
-)
+from .store import Store, StoreFullError, StoreOptions, StoreRefusedError
 from .views import (
     ContextView,
     ConversationPage,

@@ -33,9 +33,7 @@ class StoredClaims:
     """
 
     def __init__(
-        self,
-        writing: Callable[[], AbstractContextManager[Database]],
-        clock: Callable[[], float],
+        self, writing: Callable[[], AbstractContextManager[Database]], clock: Callable[[], float]
     ) -> None:
         self._writing = writing
         self._clock = clock
@@ -77,8 +75,7 @@ class StoredClaims:
             taken = [(uuid.uuid4().hex, claim, body) for claim, body in found]
             for new, claim, _ in taken:
                 database.execute(
-                    "UPDATE telling SET claim = ?, until = ? WHERE claim = ?",
-                    (new, self._lease_ms(), claim),
+                    "UPDATE telling SET claim = ?, until = ? WHERE claim = ?", (new, self._lease_ms(), claim)
                 )
         return [(new, body) for new, _, body in taken]
 
@@ -89,9 +86,7 @@ class StoredClaims:
                 "SELECT 1 FROM telling WHERE claim = ? AND told IS NULL", (claim,)
             ).fetchone()
             if mine:
-                database.execute(
-                    "UPDATE telling SET until = ? WHERE claim = ?", (self._lease_ms(), claim)
-                )
+                database.execute("UPDATE telling SET until = ? WHERE claim = ?", (self._lease_ms(), claim))
         return bool(mine)
 
     def done(self, claim: str) -> None:

@@ -231,11 +231,7 @@ class Cells:
 
     @classmethod
     def between(
-        cls,
-        database: Database,
-        moments: Sequence[int],
-        distinct: DistinctSegments,
-        keep: Keep = ALL,
+        cls, database: Database, moments: Sequence[int], distinct: DistinctSegments, keep: Keep = ALL
     ) -> list[Cells]:
         """Count the requests of each interval between two successive moments."""
         bounds = (moments[0], moments[-1])
@@ -250,12 +246,7 @@ class Cells:
 
     @classmethod
     def of(
-        cls,
-        database: Database,
-        numbers: Iterable[int],
-        distinct: DistinctSegments,
-        *,
-        with_parts: bool = False,
+        cls, database: Database, numbers: Iterable[int], distinct: DistinctSegments, *, with_parts: bool = False
     ) -> Cells:
         """Count requests by their row numbers; `with_parts`: including the parts of their groundedness."""
         chosen = list(numbers)
@@ -294,9 +285,7 @@ def _count(
     for row in present:
         request = _read(row, scores, kinds, unmeasured, distinct)
         if (known_parts := ungrounded.get(row[0])) is not None:
-            request = request._replace(
-                values={**request.values, **_parts(kinds, *known_parts[0][1:])}
-            )
+            request = request._replace(values={**request.values, **_parts(kinds, *known_parts[0][1:])})
         place = bisect_right(ends, row[1])
         turns.add(row, request, homes_of[place])
         alike[place].setdefault(request.groups, []).append(request)
@@ -304,18 +293,14 @@ def _count(
     for cells, homes, some in zip(found, homes_of, alike, strict=True):
         for groups, same in some.items():
             counted = _count_alike(
-                same,
-                [homes.setdefault(group, {}) for group in groups if keep.has_part(group.segment)],
-                keep,
+                same, [homes.setdefault(group, {}) for group in groups if keep.has_part(group.segment)], keep
             )
             for group in groups:
                 cells.groups.setdefault(group, Counter()).update(counted)
     turns.count_pairs(keep)
     for cells, homes in zip(found, homes_of, strict=True):
         cells.scores = {
-            CellKey(*group, *measured): cell
-            for group, home in homes.items()
-            for measured, cell in home.items()
+            CellKey(*group, *measured): cell for group, home in homes.items() for measured, cell in home.items()
         }
     return found
 
@@ -342,19 +327,12 @@ def _read(
     """Return a request with its scores; their rows are dropped, which take as much memory."""
     number, _, _, question, service, workflow, status, verdict, orphan, *rest = row
     language, retriever, metadata, named, judge_rate, selection, judge_selection = rest
-    parts = segments_of(
-        language, retriever, json.loads(metadata or "{}"), json.loads(named or "{}")
-    )
-    values = {
-        name: _value(kinds, unmeasured, name, *one) for _, name, *one in scores.pop(number, ())
-    }
+    parts = segments_of(language, retriever, json.loads(metadata or "{}"), json.loads(named or "{}"))
+    values = {name: _value(kinds, unmeasured, name, *one) for _, name, *one in scores.pop(number, ())}
     for share in verdict_shares(verdict):
         values[share.name] = _counted_share(share)
     return StoredRequest(
-        tuple(
-            GroupKey(service or "", workflow or "", segment)
-            for segment in ("", *distinct.of(parts))
-        ),
+        tuple(GroupKey(service or "", workflow or "", segment) for segment in ("", *distinct.of(parts))),
         values,
         judge_rate,
         selection,
@@ -447,9 +425,7 @@ def _by_request(rows: Iterable[tuple[Any, ...]]) -> dict[int, list[tuple[Any, ..
     return found
 
 
-def _value(
-    kinds: Mapping[int, Kind], unmeasured: Mapping[str, Kind], name: str, *row: Any
-) -> _Value:
+def _value(kinds: Mapping[int, Kind], unmeasured: Mapping[str, Kind], name: str, *row: Any) -> _Value:
     _, status, kind_number, turned, lower, upper, *usage, cost, asked_with = row
     kind = kinds.get(kind_number)
     if kind is None and status in ("skipped", "missing_input"):
@@ -479,11 +455,7 @@ def _place(kind: Kind | None, value: float | None) -> float | None:
 
 
 def _counts(
-    status: str | None,
-    verdict: str | None,
-    asked: bool,
-    orphan: int,
-    values: Mapping[str, _Value],
+    status: str | None, verdict: str | None, asked: bool, orphan: int, values: Mapping[str, _Value]
 ) -> dict[str, int]:
     counts = {"requests": 1, f"status:{status or 'unknown'}": 1, f"verdict:{verdict or 'none'}": 1}
     if not asked:
@@ -511,9 +483,7 @@ def _counts(
 
 
 def _is_tried(one: _Value) -> bool:
-    return (
-        one.kind is not None and one.kind.judged and one.status not in ("skipped", "missing_input")
-    )
+    return one.kind is not None and one.kind.judged and one.status not in ("skipped", "missing_input")
 
 
 def _measure(
@@ -553,6 +523,4 @@ def _measure(
 
 
 def _moments_by_name(moments: FreeMoments | JudgedMoments) -> dict[str, float]:
-    return {
-        name: value for name, value in zip(moments.names, moments.values(), strict=True) if value
-    }
+    return {name: value for name, value in zip(moments.names, moments.values(), strict=True) if value}

@@ -25,9 +25,7 @@ _HOMES = ("c.trace_id = r.trace_id AND c.owner = r.span_id", "c.trace_id = r.hom
 """Two ways to find the chunks of a request: by its span, or by their own key if they came with the request."""
 
 
-def chunks(
-    database: Database, filters: Filters, bounds: tuple[int, int], now: float
-) -> ChunkReport:
+def chunks(database: Database, filters: Filters, bounds: tuple[int, int], now: float) -> ChunkReport:
     """Return statistics of the retrieved chunks; see `Reader.chunks`."""
     where, given = where_of(filters, bounds, database.has_word)
     read = database.execute(

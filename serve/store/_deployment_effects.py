@@ -9,25 +9,13 @@ from dataclasses import replace
 from typing import Any, NamedTuple, TypeAlias
 
 from ragmeter.quality.moments import Clustering, FreeMoments
-from ragmeter.watch.version_comparison import (
-    LEAST_VALUES,
-    ComparedValue,
-    compare_versions,
-    error_share,
-)
+from ragmeter.watch.version_comparison import LEAST_VALUES, ComparedValue, compare_versions, error_share
 from ragmeter.watch.version_watch import MOST_COMPARED, OVERLAP_S, SUPPORT
 
 from ._database import Database
 from ._lists import where_of
 from ._rows import segments_of
-from .health_views import (
-    BadShare,
-    ComparisonView,
-    DeploymentView,
-    PartView,
-    VersionStep,
-    bad_share,
-)
+from .health_views import BadShare, ComparisonView, DeploymentView, PartView, VersionStep, bad_share
 from .views import Filters
 
 WORDS = ("bad", "suspect", "good")
@@ -77,9 +65,7 @@ class DeploymentEffects:
         self._clock = clock
         self._known: Mapping[tuple[str, int], DeploymentEffect] = {}
 
-    def compare(
-        self, database: Database, deployments: Sequence[DeploymentView]
-    ) -> list[DeploymentEffect]:
+    def compare(self, database: Database, deployments: Sequence[DeploymentView]) -> list[DeploymentEffect]:
         """Return the effects of deployments, with the segments that are bad since.
 
         Of the settled ones, at most one is recomputed in a call.
@@ -108,9 +94,7 @@ class DeploymentEffects:
         self._known = kept | {_key(each.whole): each for each in found}
         return found
 
-    def _made(
-        self, database: Database, one: DeploymentView, revision: int, now: float
-    ) -> DeploymentEffect:
+    def _made(self, database: Database, one: DeploymentView, revision: int, now: float) -> DeploymentEffect:
         new, at = one.values[0], one.at_ms
         mine = Filters(service=one.service)
         part = replace(mine, segment=f"metadata.{new.name}:{new.value}")
@@ -122,9 +106,7 @@ class DeploymentEffects:
         after = newest(database, part, (at, _LATEST), first=True)
         said = None
         for score in SUPPORT:
-            old, fresh = (
-                _values(database, side, score) for side in (before, after[:MOST_COMPARED])
-            )
+            old, fresh = (_values(database, side, score) for side in (before, after[:MOST_COMPARED]))
             found = compare_versions(old, fresh, error_share(one.number))
             if found is not None:
                 said = ComparisonView(score=score, effect=found.effect, **found._asdict())
@@ -170,14 +152,7 @@ class StoredRow(NamedTuple):
     @property
     def place(self) -> tuple[object, ...]:
         """A key of verdict and segments, which requests that were read together often share."""
-        return (
-            self.verdict,
-            self.workflow,
-            self.language,
-            self.retriever,
-            id(self.metadata),
-            id(self.named),
-        )
+        return (self.verdict, self.workflow, self.language, self.retriever, id(self.metadata), id(self.named))
 
     def parts(self) -> Iterator[tuple[str, str]]:
         """Yield name and value of the request's segments."""
@@ -232,9 +207,7 @@ def _values(database: Database, rows: Sequence[StoredRow], score: str) -> list[C
         )
     )
     return [
-        ComparedValue(
-            (row.language, row.workflow), row.conversation or row.number, known[row.number]
-        )
+        ComparedValue((row.language, row.workflow), row.conversation or row.number, known[row.number])
         for row in rows
         if row.number in known
     ]
@@ -262,10 +235,7 @@ def clustering_of(rows: Iterable[StoredRow]) -> Clustering | None:
 
 
 def bad_in(
-    database: Database,
-    filters: Filters,
-    bounds: tuple[int, int],
-    alike: Clustering | None = None,
+    database: Database, filters: Filters, bounds: tuple[int, int], alike: Clustering | None = None
 ) -> BadShare:
     where, given = where_of(replace(filters, since_ms=None), bounds, database.has_word)
     bad, requests = database.execute(
@@ -285,9 +255,7 @@ def _part_counts(rows: Sequence[StoredRow]) -> Iterator[PartCount]:
 
 
 def parts_of(
-    after: Iterable[PartCount],
-    before: Iterable[PartCount] = (),
-    alike: Clustering | None = None,
+    after: Iterable[PartCount], before: Iterable[PartCount] = (), alike: Clustering | None = None
 ) -> tuple[PartView, ...]:
     """Return the values of the segment that separates the bad requests best, or () if none does.
 
@@ -304,11 +272,7 @@ def parts_of(
                     side.setdefault(name, {}).setdefault(value, Counter())[verdict == "bad"] += n
     best: tuple[float, str] = (0.0, "")
     for name, values in sides[0].items():
-        shares = [
-            bad_share(n[True], n.total(), alike)
-            for n in values.values()
-            if n.total() >= _LEAST_PART
-        ]
+        shares = [bad_share(n[True], n.total(), alike) for n in values.values() if n.total() >= _LEAST_PART]
         if 2 <= len(shares) <= MOST_VALUES_APART:
             apart = max(one.lower for one in shares) - min(one.upper for one in shares)
             best = max(best, (apart, name))

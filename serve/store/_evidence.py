@@ -207,9 +207,7 @@ def _chunk_sentences(
             number,
             text,
             tuple(
-                one.number
-                for one in answer
-                if (chunk, number) in one.supporters and one.support != "missing"
+                one.number for one in answer if (chunk, number) in one.supporters and one.support != "missing"
             ),
             _question_words(topics, analyse(text)) if topics else (),
         )

@@ -97,6 +97,4 @@ def _facet(name: str, counts: Counter[str], wanted: set[str]) -> Facet:
     else:
         order = sorted(counts, key=lambda value: (-counts[value], value))[:MOST_VALUES]
         order += sorted(wanted - set(order))
-    return Facet(
-        name=name, values=tuple(FacetValue(value=value, requests=counts[value]) for value in order)
-    )
+    return Facet(name=name, values=tuple(FacetValue(value=value, requests=counts[value]) for value in order))

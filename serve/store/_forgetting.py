@@ -13,14 +13,7 @@ from typing import NamedTuple
 from ragmeter.quality.segments import OTHER, segment_text
 
 from ._database import Database
-from ._names import (
-    BOUNDS,
-    FORGOTTEN,
-    MAX_SEGMENTS,
-    MAX_VALUES,
-    distinct_segments,
-    times_forgotten,
-)
+from ._names import BOUNDS, FORGOTTEN, MAX_SEGMENTS, MAX_VALUES, distinct_segments, times_forgotten
 from ._parts import SHARE_KINDS, UNKNOWN_DEFINITION, Kind
 from ._rows import kinds_of, segments_of
 
@@ -74,11 +67,7 @@ class Known(NamedTuple):
 
 def known_names(database: Database) -> Known:
     """Return the names that are distinguished now."""
-    known: dict[str, set[str]] = {
-        "service": {"", OTHER},
-        "workflow": {"", OTHER},
-        "score": {*SHARE_KINDS},
-    }
+    known: dict[str, set[str]] = {"service": {"", OTHER}, "workflow": {"", OTHER}, "score": {*SHARE_KINDS}}
     for sort, name in database.execute(
         "SELECT sort, name FROM name WHERE sort = 'service' OR sort = 'workflow' OR sort = 'score'"
     ):
@@ -165,7 +154,5 @@ def _forget_segments(database: Database) -> bool:
                 break
     rows = [(name, value) for name, some in left.items() for value in some]
     database.executemany("DELETE FROM segment WHERE name = ? AND value = ?", rows)
-    database.executemany(
-        "DELETE FROM segment_name WHERE name = ?", [(one,) for one in unused_names]
-    )
+    database.executemany("DELETE FROM segment_name WHERE name = ?", [(one,) for one in unused_names])
     return bool(rows or unused_names)

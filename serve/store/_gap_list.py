@@ -44,21 +44,12 @@ def gaps(
             (*given, _MOST_REQUESTS + 1),
         )
     )
-    memory, numbers, read = (
-        GapMemory(_MOST_REQUESTS),
-        dict[int, int](),
-        islice(rows, _MOST_REQUESTS),
-    )
+    memory, numbers, read = (GapMemory(_MOST_REQUESTS), dict[int, int](), islice(rows, _MOST_REQUESTS))
     while some := tuple(islice(read, _AT_ONCE)):
         values = _values_of(database, [row[0] for row in some])
         for number, run_id, question, word, at, workflow in some:
             asked, bad = asked_of(
-                run_id,
-                question,
-                values.get(number, {}),
-                word,
-                at=at / 1000,
-                workflow=workflow or "",
+                run_id, question, values.get(number, {}), word, at=at / 1000, workflow=workflow or ""
             )
             if bad is not None:
                 memory.add(asked, bad=bad)
@@ -76,18 +67,14 @@ def gaps(
     row_of = {
         row[0]: row
         for row in database.among(
-            "SELECT id, run_id, verdict, at, coalesce(service, '') FROM request WHERE id IN (these)",
-            gone_badly,
+            "SELECT id, run_id, verdict, at, coalesce(service, '') FROM request WHERE id IN (these)", gone_badly
         )
     }
     values = _values_of(database, gone_badly)
-    members = {
-        name: [row_of[numbers[rank]] for rank in ranks] for name, ranks in found.members.items()
-    }
+    members = {name: [row_of[numbers[rank]] for rank in ranks] for name, ranks in found.members.items()}
     page = GapPage(
         gaps=tuple(
-            GapView(**asdict(one), **_of_members(members[one.id], values, bounds, now_ms))
-            for one in found.gaps
+            GapView(**asdict(one), **_of_members(members[one.id], values, bounds, now_ms)) for one in found.gaps
         ),
         n_bad=found.n_bad,
         n_requests=found.n_requests,
@@ -120,8 +107,7 @@ def with_states(database: Database, page: GapPage) -> GapPage:
     decided = {
         name: (state, at)
         for name, state, at in database.among(
-            "SELECT id, state, at FROM gap_state WHERE id IN (these)",
-            [one.id for one in page.gaps],
+            "SELECT id, state, at FROM gap_state WHERE id IN (these)", [one.id for one in page.gaps]
         )
     }
     found: list[GapView] = []
@@ -139,14 +125,10 @@ def decide_gap(database: Database, gap: str, state: str, at_ms: int) -> None:
         ValueError: There is no such state, or the id is malformed.
     """
     if state not in get_args(GapState) or not re.fullmatch("[0-9a-f]{8}", gap):
-        raise ValueError(
-            f"a gap's id is 8 hex digits, its state one of {', '.join(get_args(GapState))}"
-        )
+        raise ValueError(f"a gap's id is 8 hex digits, its state one of {', '.join(get_args(GapState))}")
     database.execute("DELETE FROM gap_state WHERE id = ?", (gap,))
     if state != "open":
-        database.execute(
-            "INSERT INTO gap_state (id, state, at) VALUES (?, ?, ?)", (gap, state, at_ms)
-        )
+        database.execute("INSERT INTO gap_state (id, state, at) VALUES (?, ?, ?)", (gap, state, at_ms))
     database.execute(
         "DELETE FROM gap_state WHERE id NOT IN (SELECT id FROM gap_state ORDER BY at DESC, id LIMIT ?)",
         (MOST_DECIDED,),

@@ -105,12 +105,7 @@ def is_off_topic(codes: Collection[str]) -> bool:
 
 
 def cause(
-    verdict: str | None,
-    codes: Collection[str],
-    marked: Evidence | None,
-    *,
-    refused: bool,
-    nothing_found: bool,
+    verdict: str | None, codes: Collection[str], marked: Evidence | None, *, refused: bool, nothing_found: bool
 ) -> Cause:
     """Return the cause of a request's verdict."""
     answer = () if marked is None else marked.answer

@@ -65,9 +65,7 @@ class Keeping:
         by_service: Retention in seconds of services with another one, by name.
     """
 
-    def __init__(
-        self, home: Home, keep_s: float, max_bytes: int, by_service: Mapping[str, float]
-    ) -> None:
+    def __init__(self, home: Home, keep_s: float, max_bytes: int, by_service: Mapping[str, float]) -> None:
         self._home = home
         self._keep_s = keep_s
         self._by_service = by_service
@@ -134,9 +132,7 @@ class Keeping:
         if self._making_room:
             (count,) = database.execute("SELECT count(*) FROM request").fetchone()
             at_most = min(_SLICE, int(count * (1.0 - self._max_bytes * _ROOM / size)) + 1)
-            rows = database.execute(
-                "SELECT id, at FROM request ORDER BY id LIMIT ?", (at_most,)
-            ).fetchall()
+            rows = database.execute("SELECT id, at FROM request ORDER BY id LIMIT ?", (at_most,)).fetchall()
         else:
             rows = self._too_old(database, now)
         if rows:
@@ -161,9 +157,7 @@ class Keeping:
         # Services with a longer retention have older requests, so all requests are searched.
         others = "".join(" AND coalesce(service, '') <> ?" for _ in self._by_service)
         each = "".join(" OR service = ? AND stored < ?" for _ in self._by_service)
-        given = [
-            part for name, keep_s in self._by_service.items() for part in (name, before(keep_s))
-        ]
+        given = [part for name, keep_s in self._by_service.items() for part in (name, before(keep_s))]
         return database.execute(
             f"SELECT id, at FROM request WHERE stored < ?{others}{each} ORDER BY id LIMIT ?",
             (before(self._keep_s), *self._by_service, *given, _SLICE),
@@ -209,8 +203,7 @@ def _delete_rows(database: Database, numbers: Sequence[int]) -> None:
     texts: set[int | None] = set()
     owners: set[tuple[bytes | None, bytes | None]] = set()
     for run_id, trace_id, span_id, *held in database.among(
-        "SELECT run_id, trace_id, span_id, question, answer FROM request WHERE id IN (these)",
-        numbers,
+        "SELECT run_id, trace_id, span_id, question, answer FROM request WHERE id IN (these)", numbers
     ):
         texts.update(held)
         trace, owner = map(bytes.fromhex, home_of(run_id))
@@ -266,6 +259,4 @@ def _delete_leftovers(database: Database, cutoff: int, now: float) -> None:
     database.execute("DELETE FROM archive WHERE hour < ?", (hour,))
     database.execute("DELETE FROM rollup WHERE hour < ?", (hour,))
     database.execute("DELETE FROM slot WHERE slot < ?", (hour * SLOTS,))
-    database.execute(
-        "DELETE FROM dropped WHERE slot < ?", (int((now - _KEEP_COUNTS_S) * 1000) // SLOT_MS,)
-    )
+    database.execute("DELETE FROM dropped WHERE slot < ?", (int((now - _KEEP_COUNTS_S) * 1000) // SLOT_MS,))

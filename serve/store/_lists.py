@@ -133,10 +133,7 @@ class Lists:
         rows = rows_of(
             self._database,
             [row[0] for row in shown],
-            {
-                number: (two if sort == "worst" else None, times)
-                for number, _, two, _, times in shown
-            },
+            {number: (two if sort == "worst" else None, times) for number, _, two, _, times in shown},
         )
         return RequestPage(
             requests=tuple(rows), next=following, previous_count=before, total=int(total),
@@ -153,20 +150,13 @@ class Lists:
     def _check(self, sort: str) -> None:
         if sort in ("worst", "newest", "question"):
             return
-        names = {
-            name for (name,) in self._database.execute("SELECT name FROM name WHERE sort = 'score'")
-        }
+        names = {name for (name,) in self._database.execute("SELECT name FROM name WHERE sort = 'score'")}
         if sort not in names:
             choices = ", ".join(sorted(names)) or "none is known yet"
             raise ValueError(f"sort is worst, question, newest, or the name of a score: {choices}")
 
     def _by_question(
-        self,
-        filters: Filters,
-        bounds: tuple[int, int],
-        limit: int,
-        after: Sequence[Any] | None,
-        before: int,
+        self, filters: Filters, bounds: tuple[int, int], limit: int, after: Sequence[Any] | None, before: int
     ) -> RequestPage:
         """Return a page of questions, those surely bad most often first, each by its worst request.
 
@@ -197,19 +187,13 @@ class Lists:
         reached = nlargest(limit + 1, order)
         shown = reached[:limit]
         following = (
-            _cursor(["question", False], bounds, shown[-1], before + limit)
-            if len(reached) > limit
-            else None
+            _cursor(["question", False], bounds, shown[-1], before + limit) if len(reached) > limit else None
         )
         numbers = [key[-1] for key in shown]
         shares = {number: share(bad, n) for _, bad, n, number in shown}
-        rows = rows_of(
-            self._database, numbers, {one: (None, shares[one].requests) for one in numbers}
-        )
+        rows = rows_of(self._database, numbers, {one: (None, shares[one].requests) for one in numbers})
         return RequestPage(
-            requests=tuple(
-                replace(row, bad=shares[number]) for number, row in zip(numbers, rows, strict=True)
-            ),
+            requests=tuple(replace(row, bad=shares[number]) for number, row in zip(numbers, rows, strict=True)),
             next=following,
             previous_count=before,
             total=len(found),
@@ -223,8 +207,7 @@ class Lists:
             "PRIMARY KEY (kind, workflow, service, mean))"
         )
         self._database.executemany(
-            "INSERT INTO usual VALUES (?, ?, ?, ?)",
-            means_before(self._database, self._sums, *bounds),
+            "INSERT INTO usual VALUES (?, ?, ?, ?)", means_before(self._database, self._sums, *bounds)
         )
 
 
@@ -251,11 +234,7 @@ def _reached(
 
 
 def means_before(
-    database: Database,
-    sums: Sums,
-    from_ms: int,
-    until_ms: int,
-    place: tuple[str, str] | None = None,
+    database: Database, sums: Sums, from_ms: int, until_ms: int, place: tuple[str, str] | None = None
 ) -> list[tuple[str, str, int, float]]:
     """Return the mean scores by service and workflow, turned so that 1 is best.
 
@@ -318,9 +297,7 @@ def where_of(filters: Filters, bounds: tuple[int, int], has_word: str) -> tuple[
 
 def without_facets(filters: Filters) -> Filters:
     """Return the filters without those that facets count."""
-    return replace(
-        filters, service=None, workflow=None, segment=None, segments=(), verdict=None, reason=None
-    )
+    return replace(filters, service=None, workflow=None, segment=None, segments=(), verdict=None, reason=None)
 
 
 def list_where(
@@ -355,9 +332,7 @@ def list_where(
     return f"{condition} AND r.id IN (SELECT id FROM hit)", given
 
 
-def _narrowed(
-    filters: Filters, bounds: tuple[int, int], database: Database
-) -> tuple[str, list[Any]]:
+def _narrowed(filters: Filters, bounds: tuple[int, int], database: Database) -> tuple[str, list[Any]]:
     """Return the SQL condition for all filters but scores and search."""
     condition, given = where_of(filters, bounds, database.has_word)
     conditions = [condition]
@@ -383,17 +358,13 @@ def _scores_where(filters: Filters) -> tuple[list[str], list[Any]]:
     for name in dict.fromkeys(one[0] for one in filters.scores):
         bounds_of = [(sign, value) for score, sign, value in filters.scores if score == name]
         signs = " ".join(f"AND b.value {sign} ?" for sign, _ in bounds_of)
-        conditions.append(
-            f"EXISTS (SELECT 1 FROM score b WHERE b.request = r.id AND b.name = ? {signs})"
-        )
+        conditions.append(f"EXISTS (SELECT 1 FROM score b WHERE b.request = r.id AND b.name = ? {signs})")
         given += [name, *(value for _, value in bounds_of)]
     return conditions, given
 
 
 def rows_of(
-    database: Database,
-    numbers: Sequence[int],
-    more: Mapping[int, tuple[float | None, int]],
+    database: Database, numbers: Sequence[int], more: Mapping[int, tuple[float | None, int]]
 ) -> list[RequestRow]:
     """Return requests as lines, in the order of `numbers`.
 
@@ -429,9 +400,7 @@ def _row(
 ) -> RequestRow:
     (_, run_id, trace_id, span_id, at, started, ended, service, workflow, framework, status, language,
      retriever, metadata, named, question, verdict, codes) = row  # fmt: skip
-    parts = segments_of(
-        language, retriever, json.loads(metadata or "{}"), json.loads(named or "{}")
-    )
+    parts = segments_of(language, retriever, json.loads(metadata or "{}"), json.loads(named or "{}"))
     known = frozenset(distinct)
     return RequestRow(
         run_id=run_id,

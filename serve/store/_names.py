@@ -79,9 +79,7 @@ class Names:
             self.refused[sort] += 1
             return False
         known.add(name)
-        self._database.execute(
-            "INSERT INTO name VALUES (?, ?) ON CONFLICT DO NOTHING", (sort, name)
-        )
+        self._database.execute("INSERT INTO name VALUES (?, ?) ON CONFLICT DO NOTHING", (sort, name))
         return True
 
     def count_forgotten(self) -> int:
@@ -101,11 +99,7 @@ class Names:
     def place(self, service: str | None, workflow: str | None) -> tuple[str | None, str | None]:
         """Return the names under which a service and its workflow are stored."""
         service, workflow = self.of("service", service), self.of("workflow", workflow)
-        if (
-            workflow
-            and workflow != OTHER
-            and not self.has("place", json.dumps([service, workflow]))
-        ):
+        if workflow and workflow != OTHER and not self.has("place", json.dumps([service, workflow])):
             workflow = OTHER
         return service, workflow
 
@@ -122,9 +116,7 @@ class Names:
         for name in named:
             if not self._is_in(self._named, MAX_SEGMENTS, name) and len(self._named) < MAX_SEGMENTS:
                 self._named.add(name)
-                self._database.execute(
-                    "INSERT INTO segment_name VALUES (?) ON CONFLICT DO NOTHING", (name,)
-                )
+                self._database.execute("INSERT INTO segment_name VALUES (?) ON CONFLICT DO NOTHING", (name,))
         for name, value in segments.items():
             is_one = name in OWN_SEGMENTS or name in self._named
             most = MAX_VALUES if is_one else MAX_VALUES + 1
@@ -158,9 +150,7 @@ class Names:
         for sort, name in self._database.execute("SELECT sort, name FROM name"):
             if sort in self._known:
                 self._known[sort].add(name)
-        self._named.update(
-            name for (name,) in self._database.execute("SELECT name FROM segment_name")
-        )
+        self._named.update(name for (name,) in self._database.execute("SELECT name FROM segment_name"))
         for name, value in self._database.execute("SELECT name, value FROM segment"):
             self._values.setdefault(name, set()).add(value)
 
@@ -178,9 +168,7 @@ class DistinctSegments(dict[str, frozenset[str]]):
         named: Segments that stay segments with any number of values.
     """
 
-    def __init__(
-        self, values: Mapping[str, frozenset[str]], named: frozenset[str] = OWN_SEGMENTS
-    ) -> None:
+    def __init__(self, values: Mapping[str, frozenset[str]], named: frozenset[str] = OWN_SEGMENTS) -> None:
         super().__init__(values)
         self.named = named
 
@@ -195,9 +183,7 @@ class DistinctSegments(dict[str, frozenset[str]]):
 
     def only_named(self) -> DistinctSegments:
         """Return only the segments that stay segments with any number of values."""
-        return DistinctSegments(
-            {name: some for name, some in self.items() if name in self.named}, self.named
-        )
+        return DistinctSegments({name: some for name, some in self.items() if name in self.named}, self.named)
 
 
 def distinct_segments(database: Database) -> DistinctSegments:
@@ -216,8 +202,7 @@ def distinct_segments(database: Database) -> DistinctSegments:
     left = MAX_PARTS // max(1, places)
     chosen: dict[str, frozenset[str]] = {}
     for name in sorted(
-        bounded,
-        key=lambda name: (name not in OWN_SEGMENTS, name not in named, len(bounded[name]), name),
+        bounded, key=lambda name: (name not in OWN_SEGMENTS, name not in named, len(bounded[name]), name)
     ):
         left -= len(bounded[name])
         if left >= 0 or name in OWN_SEGMENTS:

@@ -67,10 +67,7 @@ def new_in(
                 counts[value] = counts.get(value, 0) + n
     found = [
         NewSince(
-            name=value.name.removeprefix("metadata."),
-            value=value.value,
-            at=first[value] / 1000,
-            requests=n,
+            name=value.name.removeprefix("metadata."), value=value.value, at=first[value] / 1000, requests=n
         )
         for value, n in counts.items()
     ]
@@ -92,12 +89,7 @@ def _values(
             yield _Value(name, value), counts["requests"]
     for key, cell in cells.scores.items():
         kind = cell.kind
-        if (
-            kind is None
-            or key.segment
-            or key.workflow != workflow
-            or service not in ("", key.service)
-        ):
+        if kind is None or key.segment or key.workflow != workflow or service not in ("", key.service):
             continue
         if kind.definition == UNKNOWN_DEFINITION:
             continue

@@ -27,9 +27,7 @@ _FAILED = (
 )
 
 
-def outages(
-    database: Database, filters: Filters, bounds: tuple[int, int]
-) -> tuple[JudgeOutage, ...]:
+def outages(database: Database, filters: Filters, bounds: tuple[int, int]) -> tuple[JudgeOutage, ...]:
     """Return the periods in which judged scores failed, in order of time.
 
     Args:
@@ -41,8 +39,7 @@ def outages(
     slot = f"r.at / {SLOT_MS}"
     found: list[list[Any]] = []
     for _, from_ms, until_ms, requests in database.execute(
-        f"SELECT {slot}, min(r.at), max(r.at), count(DISTINCT r.id) {_FAILED} {where} "
-        "GROUP BY 1 ORDER BY 1",
+        f"SELECT {slot}, min(r.at), max(r.at), count(DISTINCT r.id) {_FAILED} {where} GROUP BY 1 ORDER BY 1",
         given,
     ):
         if found and from_ms - found[-1][1] < _APART_MS:

@@ -48,11 +48,7 @@ def estimate_of(cell: Cell, objective: Objective | None = None) -> Estimate | No
     found = estimate(cell.moments)
     if objective is None:
         return found
-    return replace(
-        found,
-        objective=cell.kind.place(objective.threshold),
-        objective_share=objective.share,
-    )
+    return replace(found, objective=cell.kind.place(objective.threshold), objective_share=objective.share)
 
 
 def usual_of(cell: Cell | None) -> tuple[float, float] | None:
@@ -89,9 +85,7 @@ class Selection:
         objectives: The thresholds of good values.
     """
 
-    def __init__(
-        self, cells: Cells, filters: Filters, objectives: Objectives | None = None
-    ) -> None:
+    def __init__(self, cells: Cells, filters: Filters, objectives: Objectives | None = None) -> None:
         self._cells = cells
         self._filters = filters
         self._objectives = objectives or Objectives()
@@ -111,18 +105,14 @@ class Selection:
     def by_service(self) -> dict[str, dict[MeasuredScore, Cell]]:
         """Return the scores of each service, by name and measurement: there is no mean over two services."""
         found: dict[str, dict[MeasuredScore, Cell]] = {}
-        for key, cell in settle(
-            each for each in self._cells.scores.items() if self._is_chosen(each[0])
-        ):
+        for key, cell in settle(each for each in self._cells.scores.items() if self._is_chosen(each[0])):
             place = MeasuredScore(key.score, key.measurement)
             of_one = found.setdefault(key.service, {})
             of_one.setdefault(place, Cell(cell.kind)).add(cell)
         return {service: _join_unnamed(scores) for service, scores in found.items()}
 
     def groups(
-        self,
-        distinct: Mapping[str, object],
-        order: Mapping[str, Mapping[str, Sequence[str]]],
+        self, distinct: Mapping[str, object], order: Mapping[str, Mapping[str, Sequence[str]]]
     ) -> tuple[Group, ...]:
         """Return workflows and their segments, irrespective of the selected segment.
 
@@ -170,8 +160,7 @@ class Selection:
             for name, measurement in measurements.items()
             if (
                 mean := estimate_of(
-                    scores[MeasuredScore(name, measurement)],
-                    self._objectives.of(name, key.workflow),
+                    scores[MeasuredScore(name, measurement)], self._objectives.of(name, key.workflow)
                 )
             )
             is not None
@@ -191,15 +180,9 @@ class Selection:
                 continue
             mean = estimate_of(cell, self._objectives.of(key.score, key.workflow))
             if mean is not None and cell.kind is not None:
-                definition = (
-                    "" if cell.kind.definition == UNKNOWN_DEFINITION else cell.kind.definition
-                )
-                found[key] = Mean(
-                    cell.kind.direction, mean, definition, cell.kind.judge, cell.kind.judged
-                )
-        order = sorted(
-            found, key=lambda key: (bool(key.segment), -found[key].estimate.n_requests, key)
-        )
+                definition = "" if cell.kind.definition == UNKNOWN_DEFINITION else cell.kind.definition
+                found[key] = Mean(cell.kind.direction, mean, definition, cell.kind.judge, cell.kind.judged)
+        order = sorted(found, key=lambda key: (bool(key.segment), -found[key].estimate.n_requests, key))
         return {key: found[key] for key in order}
 
     def by_name(self, name: str) -> dict[str, int]:
@@ -345,7 +328,5 @@ def judge_use(counts: Mapping[str, int]) -> JudgeUse:
 def with_prefix(counts: Mapping[str, int], prefix: str) -> dict[str, int]:
     """Return the counts whose names begin with a prefix, under the names without it."""
     return {
-        name.removeprefix(prefix): count
-        for name, count in sorted(counts.items())
-        if name.startswith(prefix)
+        name.removeprefix(prefix): count for name, count in sorted(counts.items()) if name.startswith(prefix)
     }

@@ -122,8 +122,7 @@ class ScorePart:
     def merge(self, other: ScorePart) -> ScorePart:
         """Return both parts merged."""
         return ScorePart(
-            reported=_later(self.reported, other.reported),
-            details=_later(self.details, other.details),
+            reported=_later(self.reported, other.reported), details=_later(self.details, other.details)
         )
 
 
@@ -251,9 +250,7 @@ def _place(part: Any) -> str:
     return json.dumps(part)
 
 
-def _join_names(
-    one: Mapping[str, str | float], other: Mapping[str, str | float]
-) -> dict[str, str | float]:
+def _join_names(one: Mapping[str, str | float], other: Mapping[str, str | float]) -> dict[str, str | float]:
     joined = dict(one)
     for key, value in other.items():
         mine = joined.get(key)

@@ -213,9 +213,7 @@ class Server:
         """Yield whether no other server does the upkeep at the moment."""
         with self._borrowed_connection() as connection:
             connection.execution_options(isolation_level="AUTOCOMMIT")
-            (mine,) = connection.exec_driver_sql(
-                "SELECT pg_try_advisory_lock(%s)", (_UPKEEP,)
-            ).one()
+            (mine,) = connection.exec_driver_sql("SELECT pg_try_advisory_lock(%s)", (_UPKEEP,)).one()
             try:
                 yield bool(mine)
             finally:
@@ -289,9 +287,7 @@ class Server:
             connection.exec_driver_sql("SELECT pg_advisory_xact_lock(%s)", (_WRITING,))
             (encoding,) = connection.exec_driver_sql("SHOW server_encoding").one()
             if encoding != "UTF8":
-                raise ConfigurationError(
-                    f"the store {self.shown} is in {encoding}; give a database in UTF8"
-                )
+                raise ConfigurationError(f"the store {self.shown} is in {encoding}; give a database in UTF8")
             (there,) = connection.exec_driver_sql(
                 f"SELECT to_regclass('{SCHEMA}.store_version') IS NOT NULL"
             ).one()
@@ -316,9 +312,7 @@ class Server:
                 f"the store {self.shown} has a schema {SCHEMA!r} that is no store of ragmeter; give another "
                 "database"
             )
-        (there,) = connection.exec_driver_sql(
-            f"SELECT to_regnamespace('{SCHEMA}') IS NOT NULL"
-        ).one()
+        (there,) = connection.exec_driver_sql(f"SELECT to_regnamespace('{SCHEMA}') IS NOT NULL").one()
         if not there:  # a schema made by an administrator needs no CREATE right
             connection.exec_driver_sql(f"CREATE SCHEMA {SCHEMA}")
         connection.exec_driver_sql("CREATE TABLE store_version (version BIGINT NOT NULL)")

@@ -16,12 +16,7 @@ from typing import Any, NamedTuple, TypeAlias, TypeVar
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from ragmeter.adapters.opentelemetry.otlp import (
-    ExportedRecords,
-    ExportRequest,
-    attributes_of,
-    has_ids,
-)
+from ragmeter.adapters.opentelemetry.otlp import ExportedRecords, ExportRequest, attributes_of, has_ids
 from ragmeter.exporters import semconv
 from ragmeter.exporters._format import UNKNOWN_ID
 from ragmeter.metrics.text.languages import language_of
@@ -201,9 +196,7 @@ class _Origin(NamedTuple):
 
 def _origin(resource: Any) -> _Origin:
     attributes = {
-        item.key: str(item.value.string_value)[:255]
-        for item in resource.attributes
-        if item.value.string_value
+        item.key: str(item.value.string_value)[:255] for item in resource.attributes if item.value.string_value
     }
     return _Origin(
         attributes.get("service.name"),
@@ -258,9 +251,7 @@ def _count(value: Any) -> int:
     return value if isinstance(value, int) and 0 <= value < 2**53 else 0
 
 
-def _of_span(
-    span: Any, attributes: Mapping[str, Any], ran: _Origin, kinds: _Kinds
-) -> Iterator[RequestPart]:
+def _of_span(span: Any, attributes: Mapping[str, Any], ran: _Origin, kinds: _Kinds) -> Iterator[RequestPart]:
     run_id = _text(attributes.get(semconv.RUN_ID), MAX_NAME)
     trace_id, span_id = _id(span.trace_id, 16), _id(span.span_id, 8)
     if run_id is None or trace_id is None or span_id is None:
@@ -297,8 +288,7 @@ def _of_span(
         question=_text(attributes.get(semconv.INPUT_VALUE), 2**20) if is_own else None,
         answer=_text(attributes.get(semconv.OUTPUT_VALUE), 2**20) if is_own else None,
         language=segments.pop("language", None) or (_language(attributes) if is_own else None),
-        retriever=segments.pop("retriever", None)
-        or _text(attributes.get(semconv.GEN_AI_DATA_SOURCE_ID)),
+        retriever=segments.pop("retriever", None) or _text(attributes.get(semconv.GEN_AI_DATA_SOURCE_ID)),
         conversation_id=_text(attributes.get(semconv.GEN_AI_CONVERSATION_ID)),
         user_id=_text(attributes.get(semconv.USER_ID)),
         sample_rate=_rate(attributes.get(semconv.SAMPLE_RATE)),
@@ -316,11 +306,7 @@ def _of_span(
         if event.name == semconv.EVENT_EVALUATION_RESULT:
             said = attributes_of(event.attributes)
             yield from _of_event(
-                {semconv.RUN_ID: run_id, **said},
-                _time(event.time_unix_nano) or at,
-                ran,
-                span,
-                kinds,
+                {semconv.RUN_ID: run_id, **said}, _time(event.time_unix_nano) or at, ran, span, kinds
             )
 
 
@@ -361,9 +347,7 @@ def _of_event(
         selection=_text(attributes.get(semconv.SELECTION)) if is_verdict else None,
         judge_selection=_judge_selection(attributes) if judged else None,
         verdict=_verdict(attributes, at) if is_verdict else None,
-        scores=_spared(attributes, at)
-        if score is None
-        else {**_spared(attributes, at), name: score},
+        scores=_spared(attributes, at) if score is None else {**_spared(attributes, at), name: score},
     )
 
 
@@ -413,10 +397,7 @@ def _kind(name: str, attributes: Mapping[str, Any], kinds: _Kinds) -> Kind:
 def _kind_of(name: str, attributes: Mapping[str, Any]) -> Kind:
     method = _text(attributes.get(semconv.SCORE_METHOD)) or ""
     direction = _text(attributes.get(semconv.SCORE_DIRECTION)) or "higher"
-    lowest, highest = (
-        _number(attributes.get(semconv.SCORE_MIN)),
-        _number(attributes.get(semconv.SCORE_MAX)),
-    )
+    lowest, highest = (_number(attributes.get(semconv.SCORE_MIN)), _number(attributes.get(semconv.SCORE_MAX)))
     if lowest is not None and highest is not None and lowest >= highest:
         lowest = highest = None  # an empty range
     return Kind(
@@ -463,9 +444,7 @@ def _score(name: str, attributes: Mapping[str, Any], at: int, kinds: _Kinds) -> 
 
 def _judge_selection(attributes: Mapping[str, Any]) -> str | None:
     """Return the reason for judging a request, but not a cascade's reason for one of its scores."""
-    return (
-        None if semconv.SCORE_ASKED_WITH in attributes else _text(attributes.get(semconv.SELECTION))
-    )
+    return None if semconv.SCORE_ASKED_WITH in attributes else _text(attributes.get(semconv.SELECTION))
 
 
 def _is_judged(method: str, selection: Any) -> bool:
@@ -498,9 +477,7 @@ def _scores(attributes: Mapping[str, Any], at: int) -> dict[str, ScorePart]:
     names = [name for name in {**values, **words, **statuses} if 0 < len(name) <= MAX_NAME]
     names = names[:MAX_SCORES]
     return {
-        name: ScorePart(
-            reported=Value(at, values.get(name), statuses.get(name, "ok"), words.get(name))
-        )
+        name: ScorePart(reported=Value(at, values.get(name), statuses.get(name, "ok"), words.get(name)))
         for name in names
     }
 

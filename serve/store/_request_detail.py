@@ -22,15 +22,7 @@ from ._overview import Selection, usual_of
 from ._received import CARRIED, home_of
 from ._stages import documents_of, stages_of
 from ._sums import Sums
-from .views import (
-    ContextView,
-    Filters,
-    GapView,
-    ItemView,
-    RequestRow,
-    RequestView,
-    ScoreView,
-)
+from .views import ContextView, Filters, GapView, ItemView, RequestRow, RequestView, ScoreView
 
 _TRACE_ID = 32
 _SLOT_MS = 300_000
@@ -42,11 +34,7 @@ _WIDEST_USUAL = 0.6
 
 
 def one_request(
-    database: Database,
-    sums: Sums,
-    key: str,
-    span_id: str | None,
-    gap_of: Callable[[str], GapView | None],
+    database: Database, sums: Sums, key: str, span_id: str | None, gap_of: Callable[[str], GapView | None]
 ) -> RequestView | None:
     """Return a request by its trace id or its own id; see `Reader.request`.
 
@@ -79,9 +67,7 @@ def one_request(
     turned = database.execute(
         "SELECT kind, turned FROM score WHERE request = ? AND turned IS NOT NULL", (number,)
     )
-    row = replace(
-        row, excess=sum(max(0.0, means[kind] - place) for kind, place in turned if kind in means)
-    )
+    row = replace(row, excess=sum(max(0.0, means[kind] - place) for kind, place in turned if kind in means))
     deployed = _last_deployment(database, row)
     scores = tuple(_scores(database, number, _usual(database, sums, row, deployed)))
     contexts = _contexts(database, (trace, span)) or _contexts(
@@ -108,12 +94,8 @@ def one_request(
         judge_sample_rate=1.0 if judge_sample_rate is None else judge_sample_rate,
         selection=selection or "sampled",
         siblings=tuple(rows_of(database, others, {})),
-        cause=cause(
-            row.verdict, row.verdict_codes, marked, refused=refused, nothing_found=nothing_found
-        ),
-        advice=advice(
-            row.verdict, row.verdict_codes, gap, same, refused=refused, nothing_found=nothing_found
-        ),
+        cause=cause(row.verdict, row.verdict_codes, marked, refused=refused, nothing_found=nothing_found),
+        advice=advice(row.verdict, row.verdict_codes, gap, same, refused=refused, nothing_found=nothing_found),
         same=same,
         evidence=marked,
         stages=stages,
@@ -197,9 +179,7 @@ def _numbers(database: Database, key: str, span_id: str | None) -> list[int]:
             (trace, MAX_SIBLINGS),
         ).fetchall()
     if not found:
-        found = database.execute(
-            "SELECT id, span_id FROM request WHERE run_id = ?", (key,)
-        ).fetchall()
+        found = database.execute("SELECT id, span_id FROM request WHERE run_id = ?", (key,)).fetchall()
     if span_id is not None:
         wanted = span_id.lower()
         chosen = [each for each in found if each[1] is not None and each[1].hex() == wanted]
@@ -216,22 +196,13 @@ def _contexts(database: Database, owner: tuple[bytes | None, ...]) -> tuple[Cont
         owner,
     )
     return tuple(
-        ContextView(
-            number=place,
-            id=document,
-            score=score,
-            text=text,
-            carried=bytes(span).hex() == CARRIED,
-        )
+        ContextView(number=place, id=document, score=score, text=text, carried=bytes(span).hex() == CARRIED)
         for place, (document, score, text, span) in enumerate(rows, start=1)
     )
 
 
 _SCORE = {
-    **{
-        name: f"s.{name}"
-        for name in ("name", "value", "label", "lower", "upper", "error_type", "cost")
-    },
+    **{name: f"s.{name}" for name in ("name", "value", "label", "lower", "upper", "error_type", "cost")},
     "status": "coalesce(s.status, 'ok')",
     **{
         name: f"coalesce(s.{name}, 0)"
@@ -249,9 +220,7 @@ _SCORES = (
 )
 
 
-def _scores(
-    database: Database, number: int, usual: Mapping[MeasuredScore, Cell]
-) -> Iterator[ScoreView]:
+def _scores(database: Database, number: int, usual: Mapping[MeasuredScore, Cell]) -> Iterator[ScoreView]:
     for items, lowest, highest, *row in database.execute(_SCORES, (number,)):
         known = dict(zip(_SCORE, row, strict=True))
         pieces, left_out = _items(items)

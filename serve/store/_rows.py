@@ -93,10 +93,7 @@ class _Change(NamedTuple):
 
 
 def segments_of(
-    language: str | None,
-    retriever: str | None,
-    metadata: Mapping[str, Any],
-    distinct: Mapping[str, str],
+    language: str | None, retriever: str | None, metadata: Mapping[str, Any], distinct: Mapping[str, str]
 ) -> dict[str, str]:
     """Return the segments that a request belongs to, by name.
 
@@ -116,20 +113,14 @@ def segments_of(
         found["language"] = language
     if retriever:
         found["retriever"] = retriever
-    return {
-        name: value
-        for name, value in found.items()
-        if len(name) <= MAX_NAME and len(value) <= MAX_NAME
-    }
+    return {name: value for name, value in found.items() if len(name) <= MAX_NAME and len(value) <= MAX_NAME}
 
 
 def kinds_of(database: Database, after: int = -1) -> dict[int, Kind]:
     """Return the kinds of scores by id, of ids greater than `after`."""
     return {
         int(number): Kind._make([*row[:7], bool(row[7]), *row[8:]])
-        for number, *row in database.execute(
-            f"SELECT id, {', '.join(_KIND)} FROM kind WHERE id > ?", (after,)
-        )
+        for number, *row in database.execute(f"SELECT id, {', '.join(_KIND)} FROM kind WHERE id > ?", (after,))
     }
 
 
@@ -223,9 +214,7 @@ class Rows:
             for run_id, number, _, stored, *rest in rows
         }
 
-    def _changes(
-        self, parts: Sequence[RequestPart], kept: Mapping[str, _StoredRequest]
-    ) -> list[_Change]:
+    def _changes(self, parts: Sequence[RequestPart], kept: Mapping[str, _StoredRequest]) -> list[_Change]:
         """Merge parts with stored rows and earlier retrievals; return the changes."""
         loose = self._loose([part.trace_id for part in parts])
         used: list[tuple[bytes, bytes]] = []
@@ -245,9 +234,7 @@ class Rows:
             self._database.executemany("DELETE FROM loose WHERE trace_id = ? AND owner = ?", used)
         return changes
 
-    def _put_requests(
-        self, changes: Sequence[_Change], texts: Mapping[str, int], now_ms: int
-    ) -> None:
+    def _put_requests(self, changes: Sequence[_Change], texts: Mapping[str, int], now_ms: int) -> None:
         rows: list[tuple[Any, ...]] = []
         for whole, kept in changes:
             self._touched.add(whole.at_ms // SLOT_MS)
@@ -263,9 +250,7 @@ class Rows:
         self._database.executemany(_PUT_REQUEST, rows)
         self._appearances.write()
         fresh = [whole.run_id for whole, kept in changes if kept is None]
-        numbers = dict(
-            self._database.among("SELECT run_id, id FROM request WHERE run_id IN (these)", fresh)
-        )
+        numbers = dict(self._database.among("SELECT run_id, id FROM request WHERE run_id IN (these)", fresh))
         scores: list[tuple[Any, ...]] = []
         evidence: list[tuple[Any, ...]] = []
         for whole, kept in changes:
@@ -278,9 +263,7 @@ class Rows:
                 scores.append((number, name, *self._score_columns(score)))
                 details = score.details
                 if details and (details.summary or details.explanation or details.items):
-                    evidence.append(
-                        (number, name, details.summary, details.explanation, details.items)
-                    )
+                    evidence.append((number, name, details.summary, details.explanation, details.items))
         self._database.executemany(_PUT_SCORE, scores)
         self._database.executemany(_PUT_EVIDENCE, evidence)
 
@@ -313,19 +296,13 @@ class Rows:
         reported, details = score.reported, score.details
         row: dict[str, Any] = dict.fromkeys(_SCORE)
         if reported:
-            row["value"], row["label"], row["told_ns"] = (
-                reported.value,
-                reported.label,
-                reported.at_ns,
-            )
+            row["value"], row["label"], row["told_ns"] = (reported.value, reported.label, reported.at_ns)
             row["status"] = self._names.of("score_status", reported.status)
         if details:
             row.update({name: getattr(details, name) for name in _DETAILS})
             row["error_type"] = self._names.of("error", details.error_type)
             row["kind"], kind = self._kind(details.kind)
-            row["turned"] = kind.turned(
-                reported.value if reported and reported.status == "ok" else None
-            )
+            row["turned"] = kind.turned(reported.value if reported and reported.status == "ok" else None)
             row["details_ns"] = details.at_ns
         return tuple(row.values())
 
@@ -362,9 +339,7 @@ class Rows:
             if span_id is not None and (trace_id.hex(), span_id.hex()) in owners
         ]
 
-    def _loose(
-        self, trace_ids: Iterable[str | None]
-    ) -> dict[tuple[bytes, bytes], list[RequestPart]]:
+    def _loose(self, trace_ids: Iterable[str | None]) -> dict[tuple[bytes, bytes], list[RequestPart]]:
         """Return earlier retrievals' reports about requests of these traces, by trace and span."""
         rows = self._database.among(
             "SELECT trace_id, owner, retriever, scores FROM loose WHERE trace_id IN (these)",
@@ -372,17 +347,13 @@ class Rows:
         )
         found: dict[tuple[bytes, bytes], list[RequestPart]] = {}
         for trace_id, owner, retriever, scores in rows:
-            values = {
-                name: ScorePart(reported=Value(*one)) for name, one in json.loads(scores).items()
-            }
+            values = {name: ScorePart(reported=Value(*one)) for name, one in json.loads(scores).items()}
             found.setdefault((trace_id, owner), []).append(
                 RequestPart(run_id="", retriever=retriever, scores=values)
             )
         return found
 
-    def _put_chunks(
-        self, retrieved: Sequence[StoredRetrieval], texts: Mapping[str, int], now_ms: int
-    ) -> None:
+    def _put_chunks(self, retrieved: Sequence[StoredRetrieval], texts: Mapping[str, int], now_ms: int) -> None:
         self._database.executemany(
             "INSERT INTO chunk (trace_id, owner, span_id, rank, at, stored, document, score, text) "
             "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",

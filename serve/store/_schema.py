@@ -12,9 +12,9 @@ from importlib.resources import files
 
 from ragmeter.metrics import ConfigurationError
 
-_STEPS = re.split(
-    r"-- version \d+\n", files("ragmeter.serve.store").joinpath("schema.sql").read_text("utf-8")
-)[1:]
+_STEPS = re.split(r"-- version \d+\n", files("ragmeter.serve.store").joinpath("schema.sql").read_text("utf-8"))[
+    1:
+]
 VERSION = len(_STEPS)
 """The store version that this program writes."""
 

@@ -32,8 +32,7 @@ def from_scored_run(scored: ScoredRun, clock_ns: Callable[[], int] = time.time_n
         span_id = None if first is None else f"{first.span_id:016x}"
     verdict = scored.verdict
     segments = {
-        name: None if value == UNKNOWN else clean(value, MAX_SEGMENT_CHARS)
-        for name, value in _SEGMENTS.of(run)
+        name: None if value == UNKNOWN else clean(value, MAX_SEGMENT_CHARS) for name, value in _SEGMENTS.of(run)
     }
     part = RequestPart(
         run_id=clean(run.run_id, MAX_NAME),
@@ -68,17 +67,13 @@ def from_scored_run(scored: ScoredRun, clock_ns: Callable[[], int] = time.time_n
         metadata={
             clean(str(key), 128): clean(value) if isinstance(value, str) else float(value)
             for key, value in run.metadata.items()
-            if isinstance(value, str)
-            or (isinstance(value, (int, float)) and abs(float(value)) < float("inf"))
+            if isinstance(value, str) or (isinstance(value, (int, float)) and abs(float(value)) < float("inf"))
         }
         | version_of(run.framework_metadata),
         verdict=None
         if verdict is None
         else VerdictPart(now, verdict.word, verdict.codes, tuple(map(clean, verdict.reasons))),
-        scores={
-            clean(score.name, MAX_NAME): _score(scored, score, now)
-            for score in scored.scores.values()
-        },
+        scores={clean(score.name, MAX_NAME): _score(scored, score, now) for score in scored.scores.values()},
     )
     trace, owner = home_of(part.run_id)
     found = (
@@ -96,9 +91,7 @@ def from_scored_run(scored: ScoredRun, clock_ns: Callable[[], int] = time.time_n
                 for context in contexts[:MAX_CHUNKS]
             ),
         )
-        for place, (span, contexts) in enumerate(
-            ((owner, sample.contexts or ()), (CARRIED, sample.carried))
-        )
+        for place, (span, contexts) in enumerate(((owner, sample.contexts or ()), (CARRIED, sample.carried)))
         if contexts
     )
     return Batch((part,), tuple(found))

@@ -50,12 +50,8 @@ def with_part(
         cells = Cells()
         if numbers:
             ours = Cells.of(database, numbers, DistinctSegments({}, frozenset()))
-            cells.groups = {
-                GroupKey(*key[:2], segment): counts for key, counts in ours.groups.items()
-            }
-            cells.scores = {
-                CellKey(*key[:2], segment, *key[3:]): cell for key, cell in ours.scores.items()
-            }
+            cells.groups = {GroupKey(*key[:2], segment): counts for key, counts in ours.groups.items()}
+            cells.scores = {CellKey(*key[:2], segment, *key[3:]): cell for key, cell in ours.scores.items()}
             together.add(cells)
         counted.append((began, ended, cells))
     return together, counted

@@ -36,14 +36,7 @@ from ._names import OWN_SEGMENTS, distinct_segments
 from ._overview import Selection, estimate_of
 from ._sums import Sums
 from ._tallies import Alike, Tallies
-from .health_views import (
-    DeploymentView,
-    HealthView,
-    LaneView,
-    QuestionView,
-    SignalView,
-    bad_share,
-)
+from .health_views import DeploymentView, HealthView, LaneView, QuestionView, SignalView, bad_share
 from .views import Filters
 
 SIGNALS = (
@@ -77,9 +70,7 @@ class ServiceHealth:
         self._clock = clock
         self._effects = DeploymentEffects(clock)
 
-    def read(
-        self, database: Database, filters: Filters, bounds: tuple[int, int], by: str = ""
-    ) -> HealthView:
+    def read(self, database: Database, filters: Filters, bounds: tuple[int, int], by: str = "") -> HealthView:
         """Return the health of services in a period.
 
         Args:
@@ -92,9 +83,7 @@ class ServiceHealth:
             ValueError: There is no such segment.
         """
         by = by or ("service" if filters.service is None else "workflow")
-        if by not in (
-            known := {"service", "workflow", *OWN_SEGMENTS, *distinct_segments(database)}
-        ):
+        if by not in (known := {"service", "workflow", *OWN_SEGMENTS, *distinct_segments(database)}):
             raise ValueError(f"by is one of {', '.join(sorted(known))}")
         from_ms, until_ms = bounds
         if filters.until_ms is None:
@@ -111,9 +100,7 @@ class ServiceHealth:
         compared.sort(key=lambda one: worst_first(one.whole))
         first = compared[0] if compared else None
         lead = first if first is not None and effect(first.whole) == "worse" else None
-        step = next(
-            (s for s in _STEPS_S if (until_ms - from_ms) / 1000 / s <= MOST_BINS), _STEPS_S[-1]
-        )
+        step = next((s for s in _STEPS_S if (until_ms - from_ms) / 1000 / s <= MOST_BINS), _STEPS_S[-1])
         start = from_ms // (step * 1000) * step * 1000
         n_bins = max(1, math.ceil((until_ms - start) / (step * 1000)))
         named = "" if by in ("service", "workflow") else by
@@ -137,9 +124,7 @@ class ServiceHealth:
             deployed[one.whole.service].append(one.whole.at_ms)
         versions = _versions(database)
         lanes = [
-            self._lane(
-                database, between, place, bins, filters, bounds, by, cells, deployed, versions
-            )
+            self._lane(database, between, place, bins, filters, bounds, by, cells, deployed, versions)
             for place, bins in counts.items()
         ]
         lanes.sort(key=lambda lane: (-lane.bad.lower, -lane.requests, lane.name, lane.service))
@@ -194,9 +179,7 @@ class ServiceHealth:
             about = replace(about, workflow=name)
         elif by != "service":
             about = replace(about, segment=f"{by}:{name}")
-        marks = (
-            sorted(deployed.get(service, ())) if by in ("service", "workflow", "language") else []
-        )
+        marks = sorted(deployed.get(service, ())) if by in ("service", "workflow", "language") else []
         totals = [sum(each) for each in zip(*bins, strict=True)]
         whole = bad_share(totals[0], sum(totals[:3]), _clustering(Selection(cells, about)))
         now, before = whole, None
@@ -257,9 +240,7 @@ class ServiceHealth:
             before = between(bounds[0], lead.at_ms, lead.service)
         found: list[SignalView] = []
         for name, scores in SIGNALS:
-            score = next(
-                (one for one in scores if self._estimate(Selection(now, about), [one])), ""
-            )
+            score = next((one for one in scores if self._estimate(Selection(now, about), [one])), "")
             mean = self._estimate(Selection(now, about), [score])
             was = None if before is None else self._estimate(Selection(before, about), [score])
             if mean is None or mean.mean is None:
@@ -267,9 +248,7 @@ class ServiceHealth:
             is_share = name in ("refusals", "nothing_found")
             if is_share and max(mean.mean, (was and was.mean) or 0.0) < NEGLIGIBLE:
                 continue
-            off = was is not None and (
-                mean.lower > was.upper if is_share else mean.upper < was.lower
-            )
+            off = was is not None and (mean.lower > was.upper if is_share else mean.upper < was.lower)
             found.append(SignalView(name=name, score=score, now=mean, before=was, is_off=off))
         return tuple(found)
 
@@ -277,12 +256,7 @@ class ServiceHealth:
 def _clustering(chosen: Selection) -> Clustering | None:
     """Return the similarity of verdicts within conversations; None: no conversation has two requests."""
     return next(
-        (
-            cell.moments.clustering()
-            for name, cell in chosen.scores().items()
-            if name.score == VERDICT_BAD
-        ),
-        None,
+        (cell.moments.clustering() for name, cell in chosen.scores().items() if name.score == VERDICT_BAD), None
     )
 
 
@@ -300,9 +274,7 @@ def _counts(
     return {place: [(b[0], b[1], b[2], b[3]) for b in bins] for place, bins in found.items()}
 
 
-def _questions(
-    database: Database, filters: Filters, bounds: tuple[int, int]
-) -> Iterable[QuestionView]:
+def _questions(database: Database, filters: Filters, bounds: tuple[int, int]) -> Iterable[QuestionView]:
     """Yield the questions that go badly, the surest and most frequent first."""
     where, given = where_of(replace(filters, since_ms=None), bounds, database.has_word)
     rows = database.execute(

@@ -71,9 +71,7 @@ def _slot(database: Database, began_ms: int) -> ReceivedSlot:
         tuple(
             SlotSums(at, counted)
             for environment, numbers in sorted(came.items())
-            for counted in _sums(
-                Cells.of(database, numbers, distinct, with_parts=True), environment, only
-            )
+            for counted in _sums(Cells.of(database, numbers, distinct, with_parts=True), environment, only)
         ),
         tuple(sorted(self_reporting)),
     )

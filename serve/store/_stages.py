@@ -107,11 +107,7 @@ def stages_of(text: str | None) -> tuple[tuple[StageView, ...], tuple[DocumentVi
     def retrieved(place: int) -> int | None:
         if "fusion" in kinds:
             return last(("fusion",), place)
-        found = [
-            ranks[at][place]
-            for at, kind in enumerate(kinds)
-            if kind in _FINDS and place in ranks[at]
-        ]
+        found = [ranks[at][place] for at, kind in enumerate(kinds) if kind in _FINDS and place in ranks[at]]
         return min(found, default=None)
 
     documents = [
@@ -132,23 +128,12 @@ def stages_of(text: str | None) -> tuple[tuple[StageView, ...], tuple[DocumentVi
     return views, tuple(sorted(documents, key=_by_rank))
 
 
-def documents_of(
-    documents: Iterable[DocumentView], marked: Evidence | None
-) -> tuple[DocumentView, ...]:
+def documents_of(documents: Iterable[DocumentView], marked: Evidence | None) -> tuple[DocumentView, ...]:
     """Return the documents with `in_answer` filled in."""
-    if (
-        marked is None
-        or not marked.answer
-        or any(one.support == "declines" for one in marked.answer)
-    ):
+    if marked is None or not marked.answer or any(one.support == "declines" for one in marked.answer):
         return tuple(documents)
-    carrying = {
-        chunk for one in marked.answer if one.support != "missing" for chunk, _ in one.supporters
-    }
-    return tuple(
-        replace(one, in_answer=one.prompt is not None and one.prompt in carrying)
-        for one in documents
-    )
+    carrying = {chunk for one in marked.answer if one.support != "missing" for chunk, _ in one.supporters}
+    return tuple(replace(one, in_answer=one.prompt is not None and one.prompt in carrying) for one in documents)
 
 
 def _by_rank(document: DocumentView) -> tuple[Any, ...]:

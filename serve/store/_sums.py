@@ -58,8 +58,7 @@ class Sums:
         if hours is not None:
             slots = (hours[0] // SLOT_MS, hours[1] // SLOT_MS)
             state = database.execute(
-                "SELECT count(*), CAST(sum(generation) AS BIGINT) FROM slot WHERE slot >= ? AND slot < ?",
-                slots,
+                "SELECT count(*), CAST(sum(generation) AS BIGINT) FROM slot WHERE slot >= ? AND slot < ?", slots
             ).fetchone()
             (archived,) = database.execute(
                 "SELECT count(*) FROM archive WHERE hour >= ? AND hour < ?",
@@ -79,9 +78,7 @@ class Sums:
             whole.add(cells, keep)
         return whole
 
-    def settled_hours(
-        self, database: Database, from_ms: int, until_ms: int
-    ) -> tuple[int, int] | None:
+    def settled_hours(self, database: Database, from_ms: int, until_ms: int) -> tuple[int, int] | None:
         """Return beginning and end of the whole hours before the newest one, or None if they are few."""
         (newest,) = database.execute(
             "SELECT max(slot) FROM slot WHERE slot < ?", (-(-until_ms // SLOT_MS),)
@@ -116,9 +113,7 @@ class Sums:
             hour = at // HOUR_MS
             hour_end = (hour + 1) * HOUR_MS
             if at % HOUR_MS == 0 and hour_end <= until_ms:
-                found = self._hour(
-                    database, hour, generations.get(hour), names, hour in archived, keep
-                )
+                found = self._hour(database, hour, generations.get(hour), names, hour in archived, keep)
                 if found is not None:
                     yield at, hour_end, found
                     at = hour_end
@@ -127,9 +122,7 @@ class Sums:
             yield from self._slots(database, at, end, keep)
             at = end
 
-    def _states(
-        self, database: Database, from_ms: int, until_ms: int
-    ) -> tuple[dict[int, int], frozenset[int]]:
+    def _states(self, database: Database, from_ms: int, until_ms: int) -> tuple[dict[int, int], frozenset[int]]:
         """Return the generations of hours with requests, and the hours of which requests were deleted."""
         first, end = from_ms // HOUR_MS, -(-until_ms // HOUR_MS)
         written = database.execute(
@@ -137,19 +130,11 @@ class Sums:
             "WHERE slot >= ? AND slot < ? GROUP BY 1",
             (first * SLOTS, end * SLOTS),
         )
-        archived = database.execute(
-            "SELECT hour FROM archive WHERE hour >= ? AND hour < ?", (first, end)
-        )
+        archived = database.execute("SELECT hour FROM archive WHERE hour >= ? AND hour < ?", (first, end))
         return dict(written.fetchall()), frozenset(hour for (hour,) in archived.fetchall())
 
     def _hour(
-        self,
-        database: Database,
-        hour: int,
-        generation: int | None,
-        names: Known,
-        is_archived: bool,
-        keep: Keep,
+        self, database: Database, hour: int, generation: int | None, names: Known, is_archived: bool, keep: Keep
     ) -> Cells | None:
         """Return the sums of a summed or empty hour, or None for any other hour."""
         if generation is None and not is_archived:
@@ -161,12 +146,7 @@ class Sums:
         )
 
     def _stored_sums(
-        self,
-        database: Database,
-        hour: int,
-        generation: int | None,
-        names: Known,
-        keep: Keep,
+        self, database: Database, hour: int, generation: int | None, names: Known, keep: Keep
     ) -> Cells | None:
         archived = database.execute("SELECT cells FROM archive WHERE hour = ?", (hour,)).fetchone()
         summed = database.execute(
@@ -202,8 +182,7 @@ class Sums:
         summed = {slot for slot, generation, at in rows if at == generation}
         moments = [from_ms, *(slot * SLOT_MS for slot in range(first + 1, last)), until_ms]
         spans = [
-            (("slot", at, end, keep), (written.get(at // SLOT_MS),), at, end)
-            for at, end in pairwise(moments)
+            (("slot", at, end, keep), (written.get(at // SLOT_MS),), at, end) for at, end in pairwise(moments)
         ]
         found = [
             Cells()
@@ -229,9 +208,7 @@ class Sums:
             else:
                 runs.append([place])
         for run in runs:
-            counted = Cells.between(
-                database, moments[run[0] : run[-1] + 2], distinct_segments(database), keep
-            )
+            counted = Cells.between(database, moments[run[0] : run[-1] + 2], distinct_segments(database), keep)
             for place in run:
                 found[place] = one = counted[place - run[0]]
                 self._remember(*spans[place][:2], one)
@@ -240,9 +217,7 @@ class Sums:
                 yield at, end, cells
 
     @overload
-    def _cached(
-        self, key: Hashable, state: tuple[object, ...], count: Callable[[], Cells]
-    ) -> Cells: ...
+    def _cached(self, key: Hashable, state: tuple[object, ...], count: Callable[[], Cells]) -> Cells: ...
 
     @overload
     def _cached(

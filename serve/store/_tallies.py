@@ -20,9 +20,7 @@ _MOST_SLOTS = 2_100
 """Most cached slots, a week."""
 _MOST_COUNTS = 20_000
 """Most distinct kinds of requests in all cached slots together, 200 bytes each."""
-_COLUMNS = (
-    "r.codes, r.segments, r.metadata, r.verdict, r.language, r.service, r.workflow, r.retriever"
-)
+_COLUMNS = "r.codes, r.segments, r.metadata, r.verdict, r.language, r.service, r.workflow, r.retriever"
 
 
 class Alike(NamedTuple):
@@ -84,9 +82,7 @@ class Tallies:
                     found.setdefault(alike, Counter())[place] += n
         return ((_read(alike), over_time) for alike, over_time in found.items())
 
-    def _slots(
-        self, database: Database, where: str, since: int, until: int
-    ) -> dict[int, Counter[str]]:
+    def _slots(self, database: Database, where: str, since: int, until: int) -> dict[int, Counter[str]]:
         """Return the counts of each slot; uncached ones are read together."""
         written = dict(
             database.execute(
@@ -96,11 +92,7 @@ class Tallies:
         )
         with self._lock:
             known = {slot: self._known.get(slot) for slot in written}
-        found = {
-            slot: each[1]
-            for slot, each in known.items()
-            if each is not None and each[0] == written[slot]
-        }
+        found = {slot: each[1] for slot, each in known.items() if each is not None and each[0] == written[slot]}
         missing = written.keys() - found.keys()
         if not missing:
             return found
@@ -130,8 +122,6 @@ def _slot_counts(
 @lru_cache(maxsize=4096)
 def _read(alike: str) -> Alike:
     codes, named, metadata, verdict, language, service, workflow, retriever = json.loads(alike)
-    parts = segments_of(
-        language, retriever, json.loads(metadata or "{}"), json.loads(named or "{}")
-    )
+    parts = segments_of(language, retriever, json.loads(metadata or "{}"), json.loads(named or "{}"))
     reasons = tuple(json.loads(codes or "[]"))
     return Alike(verdict or "", reasons, service or "", workflow or "", parts)

@@ -50,9 +50,7 @@ def holding(database: Database, typed: str) -> Iterator[str]:
     for place, word in enumerate(dict.fromkeys(words[:_MOST_WORDS])):
         texts, given = database.texts_with(word)
         database.execute(f"CREATE TEMP TABLE held{place} (id BIGINT PRIMARY KEY)")
-        database.execute(
-            f"INSERT INTO held{place} SELECT DISTINCT id FROM ({texts}) AS found", given
-        )
+        database.execute(f"INSERT INTO held{place} SELECT DISTINCT id FROM ({texts}) AS found", given)
         held = f"SELECT id FROM held{place}"
         (chunks,) = database.execute(
             f"SELECT count(*) FROM (SELECT 1 FROM chunk WHERE text IN ({held}) LIMIT {_MANY}) AS found"
@@ -109,7 +107,5 @@ def patterns(word: str) -> Sequence[str]:
 
     Databases fold the case of ASCII only.
     """
-    forms = dict.fromkeys(
-        (word,) if word.isascii() else (word, word.lower(), word.upper(), word.capitalize())
-    )
+    forms = dict.fromkeys((word,) if word.isascii() else (word, word.lower(), word.upper(), word.capitalize()))
     return [f"%{_YO.sub('_', _WILD.sub(_ESCAPED, form))}%" for form in forms]

@@ -25,10 +25,7 @@ def without_texts(batch: Batch) -> Batch:
 
 def _request(part: RequestPart) -> RequestPart:
     return replace(
-        part,
-        question=None,
-        answer=None,
-        scores={name: _score(score) for name, score in part.scores.items()},
+        part, question=None, answer=None, scores={name: _score(score) for name, score in part.scores.items()}
     )
 
 

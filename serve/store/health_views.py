@@ -9,11 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ragmeter.metrics._display.mean_interval import (
-    NORMAL_QUANTILE,
-    student_quantile,
-    wilson_interval,
-)
+from ragmeter.metrics._display.mean_interval import NORMAL_QUANTILE, student_quantile, wilson_interval
 from ragmeter.quality.estimates import Estimate
 from ragmeter.quality.moments import Clustering
 

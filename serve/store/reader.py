@@ -102,12 +102,7 @@ class Reader:
     """
 
     def __init__(
-        self,
-        home: Home,
-        clock: Callable[[], float],
-        *,
-        texts: bool = True,
-        shadows: ShadowBoard | None = None,
+        self, home: Home, clock: Callable[[], float], *, texts: bool = True, shadows: ShadowBoard | None = None
     ) -> None:
         self._shadows = shadows or ShadowBoard()
         self._texts = texts
@@ -141,9 +136,7 @@ class Reader:
             chosen = Selection(cells, wanted, Objectives(self._objectives()))
             return chosen.estimates(distinct_segments(database))
 
-    def overview(
-        self, filters: Filters | None = None, *, scores: bool = True, groups: bool = True
-    ) -> Overview:
+    def overview(self, filters: Filters | None = None, *, scores: bool = True, groups: bool = True) -> Overview:
         """Return the overview of a period.
 
         Args:
@@ -172,14 +165,10 @@ class Reader:
                 # The usual values before the period; without requests before, those of the period.
                 before = Selection(self._sums.day_before(database, from_ms, keep), wanted)
                 chosen = [
-                    (began, ended, Selection(cells, wanted).by_service())
-                    for began, ended, cells in parts
+                    (began, ended, Selection(cells, wanted).by_service()) for began, ended, cells in parts
                 ]
                 measured = whole.by_service()
-                order = {
-                    one: in_order(of_all.get(one, {}) for _, _, of_all in chosen)
-                    for one in measured
-                }
+                order = {one: in_order(of_all.get(one, {}) for _, _, of_all in chosen) for one in measured}
                 found += summaries(
                     {one: measured[one] for one in services if one in measured},
                     before.by_service(),
@@ -190,9 +179,7 @@ class Reader:
             first = {(one.service, one.name): one for one in reversed(found)}
             if wanted.until_ms is None:
                 # Until now, or slightly later if a sender's clock is ahead.
-                (last,) = database.execute(
-                    "SELECT max(at) FROM request WHERE at < ?", (until_ms,)
-                ).fetchone()
+                (last,) = database.execute("SELECT max(at) FROM request WHERE at < ?", (until_ms,)).fetchone()
                 until_ms = max(from_ms, self._now_ms(), (last or 0) + 1)
             return Overview(
                 from_ms=from_ms,
@@ -260,9 +247,7 @@ class Reader:
             )
         return replace(change, new=found)
 
-    def trends(
-        self, filters: Filters | None = None
-    ) -> Mapping[MeasuredScore, Sequence[TrendPoint]]:
+    def trends(self, filters: Filters | None = None) -> Mapping[MeasuredScore, Sequence[TrendPoint]]:
         """Return only `ScoreSummary.trend`, of one service, by score and measurement."""
         wanted = filters or Filters()
         with self._reading() as database:
@@ -270,9 +255,7 @@ class Reader:
             added = list(self._sums.parts(database, *self.bounds(wanted), keep))
             distinct = distinct_segments(database)
             _, parts = with_part(database, Cells(), added, wanted, distinct)
-            return trends(
-                (began, ended, Selection(cells, wanted).scores()) for began, ended, cells in parts
-            )
+            return trends((began, ended, Selection(cells, wanted).scores()) for began, ended, cells in parts)
 
     def requests(
         self,
@@ -313,16 +296,12 @@ class Reader:
         wanted = filters or Filters()
         members = self._members(wanted)
         with self._reading() as database:
-            return facets(
-                database, self._tallies, wanted, self.bounds(wanted), self._now_ms(), members
-            )
+            return facets(database, self._tallies, wanted, self.bounds(wanted), self._now_ms(), members)
 
     def _members(self, filters: Filters) -> Collection[str]:
         """Return the ids of a gap's requests. Raises ValueError: a search without stored texts."""
         if filters.search and not self._texts:
-            raise ValueError(
-                "q searches in texts, and this server keeps none: it runs with --no-text"
-            )
+            raise ValueError("q searches in texts, and this server keeps none: it runs with --no-text")
         if filters.gap is None:
             return ()
         return self._gap_list(_OF_GAPS)[1].get(filters.gap, frozenset())
@@ -449,12 +428,7 @@ class Reader:
         with self._reading() as database:
             bounds = self.bounds(wanted)
             return conversations(
-                database,
-                wanted,
-                bounds,
-                limit=limit,
-                conversation_id=conversation_id,
-                asked_again=asked_again,
+                database, wanted, bounds, limit=limit, conversation_id=conversation_id, asked_again=asked_again
             )
 
     def request(self, key: str, span_id: str | None = None) -> RequestView | None:
@@ -538,9 +512,7 @@ class Reader:
             with self._home.moment() as database:
                 yield database
         except self._home.errors as error:
-            raise UnreadableStoreError(
-                f"the store cannot be read just now: {self._home.why(error)}"
-            ) from error
+            raise UnreadableStoreError(f"the store cannot be read just now: {self._home.why(error)}") from error
 
 
 def _last_ms(database: Database) -> int | None:
@@ -548,9 +520,7 @@ def _last_ms(database: Database) -> int | None:
     return None if found is None else int(found[0])
 
 
-def _drop_counts(
-    database: Database, from_ms: int, until_ms: int, service: str | None
-) -> Mapping[str, int]:
+def _drop_counts(database: Database, from_ms: int, until_ms: int, service: str | None) -> Mapping[str, int]:
     """Return the counts of meters' dropped requests within a period; each meter counts from its own start."""
     found: dict[str, float] = {}
     rows = database.execute(

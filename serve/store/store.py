@@ -36,14 +36,7 @@ from ._sqlite import File, UnavailableFileError
 from ._texts import without_texts
 from .reader import Reader
 
-__all__ = [
-    "Store",
-    "StoreFullError",
-    "StoreOptions",
-    "StoreRefusedError",
-    "StoreState",
-    "StoreStats",
-]
+__all__ = ["Store", "StoreFullError", "StoreOptions", "StoreRefusedError", "StoreState", "StoreStats"]
 
 _log = logging.getLogger("ragmeter")
 
@@ -145,9 +138,7 @@ class Store(UnbufferedExporter):
         ConfigurationError: The file or the database cannot be used, or another process uses the file.
     """
 
-    def __init__(
-        self, options: StoreOptions | None = None, *, clock: Callable[[], float] = time.time
-    ) -> None:
+    def __init__(self, options: StoreOptions | None = None, *, clock: Callable[[], float] = time.time) -> None:
         self.options = options or StoreOptions()
         keeps = (self.options.keep_s, *self.options.keep_by_service.values())
         if min(keeps) <= 0 or self.options.max_bytes < MIB:
@@ -168,10 +159,7 @@ class Store(UnbufferedExporter):
         self._names = Names(self._home.writer)
         self._rows = Rows(self._home.writer, self._names)
         self._keeping = Keeping(
-            self._home,
-            self.options.keep_s,
-            self.options.max_bytes,
-            self.options.keep_by_service,
+            self._home, self.options.keep_s, self.options.max_bytes, self.options.keep_by_service
         )
 
     @property
@@ -198,9 +186,7 @@ class Store(UnbufferedExporter):
             StoreFullError: Nothing was stored.
             StoreRefusedError: It will never be accepted.
         """
-        telling = from_export_request(
-            request, received_in(request) if received is None else received
-        )
+        telling = from_export_request(request, received_in(request) if received is None else received)
         if telling.requests or telling.retrieved:
             self._write(telling)
         return len(telling.requests) + len(telling.retrieved)
@@ -270,9 +256,7 @@ class Store(UnbufferedExporter):
                 summed = self._keeping.sum_next(self._clock())
                 with self._writing:
                     tried = not self._closed and not self._writable
-                    more = not self._closed and self._keeping.step(
-                        self._clock(), summed, tries=tried
-                    )
+                    more = not self._closed and self._keeping.step(self._clock(), summed, tries=tried)
                     if tried:
                         self._why["write"] = None
         except self._home.errors as error:
@@ -340,9 +324,7 @@ class Store(UnbufferedExporter):
                 with self._home.transaction() as database:
                     yield database
             except self._home.errors as error:
-                raise StoreFullError(
-                    f"the store does not take it: {self._home.why(error)}"
-                ) from error
+                raise StoreFullError(f"the store does not take it: {self._home.why(error)}") from error
 
     @property
     def _writable(self) -> bool:
@@ -376,18 +358,14 @@ class Store(UnbufferedExporter):
             if self._closed:
                 raise StoreFullError("the store is closed")
             with self._home.transaction():
-                self._rows.put(
-                    _join_batches(piece.telling for piece in pieces), int(self._clock() * 1000)
-                )
+                self._rows.put(_join_batches(piece.telling for piece in pieces), int(self._clock() * 1000))
                 self._rows.count_dropped([each for piece in pieces for each in piece.dropped])
                 self._rows.finish()
             kept = True
             self._why["write"] = None
         except self._home.errors as error:
             if isinstance(error, self._home.refusals) and len(pieces) == 1:  # else which?
-                raise StoreRefusedError(
-                    f"the store does not take it: {self._home.why(error)}"
-                ) from error
+                raise StoreRefusedError(f"the store does not take it: {self._home.why(error)}") from error
             why = self._why["write"] = self._home.why(error)
             self._failed_at = time.monotonic()
             raise StoreFullError(f"the store does not take it: {why}") from error

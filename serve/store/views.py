@@ -536,10 +536,7 @@ class Overview:
         """`scores` and `others`, by service and name."""
         services = {one: place for place, one in enumerate(self.services)}
         return tuple(
-            sorted(
-                (*self.scores, *self.others),
-                key=lambda one: (services.get(one.service, 0), one.name),
-            )
+            sorted((*self.scores, *self.others), key=lambda one: (services.get(one.service, 0), one.name))
         )
 
     segments: Mapping[str, Mapping[str, int]] = field(default_factory=dict)

@@ -179,9 +179,7 @@ class TellingModel(BaseChatModel):
             return "rewritten query"
         return "saw " + ",".join(re.findall(r"doc-[\w-]+", prompt))
 
-    def _generate(
-        self, messages: Any, stop: Any = None, run_manager: Any = None, **kwargs: Any
-    ) -> ChatResult:
+    def _generate(self, messages: Any, stop: Any = None, run_manager: Any = None, **kwargs: Any) -> ChatResult:
         message = AIMessage(self._reply(messages))
         return ChatResult(generations=[ChatGeneration(message=message)])
 
@@ -209,9 +207,7 @@ class ScriptedModel(BaseChatModel):
     def bind_tools(self, tools: Any, **kwargs: Any) -> Runnable[Any, Any]:
         return self
 
-    def _generate(
-        self, messages: Any, stop: Any = None, run_manager: Any = None, **kwargs: Any
-    ) -> ChatResult:
+    def _generate(self, messages: Any, stop: Any = None, run_manager: Any = None, **kwargs: Any) -> ChatResult:
         step = self.script[min(self.at, len(self.script) - 1)]
         self.at += 1
         message = AIMessage(step) if isinstance(step, str) else step

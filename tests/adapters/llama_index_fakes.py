@@ -63,10 +63,7 @@ class ScriptedLLM(CustomLLM):
     @property
     def metadata(self) -> LLMMetadata:
         return LLMMetadata(
-            context_window=self.window,
-            num_output=64,
-            model_name="scripted",
-            is_chat_model=self.chats,
+            context_window=self.window, num_output=64, model_name="scripted", is_chat_model=self.chats
         )
 
     def _answer(self, prompt: str) -> str:
@@ -78,9 +75,7 @@ class ScriptedLLM(CustomLLM):
     def complete(self, prompt: str, formatted: bool = False, **kwargs: Any) -> CompletionResponse:
         return CompletionResponse(text=self._answer(prompt))
 
-    async def acomplete(
-        self, prompt: str, formatted: bool = False, **kwargs: Any
-    ) -> CompletionResponse:
+    async def acomplete(self, prompt: str, formatted: bool = False, **kwargs: Any) -> CompletionResponse:
         await asyncio.sleep(0)
         return CompletionResponse(text=self._answer(prompt))
 
@@ -265,9 +260,7 @@ class Choose(BaseSelector):
     def _update_prompts(self, prompts: Any) -> None: ...
 
     def _select(self, choices: Any, query: Any) -> MultiSelection:
-        return MultiSelection(
-            selections=[SingleSelection(index=place, reason="told") for place in self.places]
-        )
+        return MultiSelection(selections=[SingleSelection(index=place, reason="told") for place in self.places])
 
     async def _aselect(self, choices: Any, query: Any) -> MultiSelection:
         await asyncio.sleep(0)

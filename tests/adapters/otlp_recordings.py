@@ -81,9 +81,7 @@ def _texts(row, want):
             yield f"{key} is there: {row[key]!r}"
     if told["contexts"] in ("leaked", "none", "ids") and any(c["text"] for c in row["contexts"]):
         yield "texts are there"
-    if want["usable"] == "full" and list(map(_plain, row["contexts"])) != list(
-        map(_plain, want["contexts"])
-    ):
+    if want["usable"] == "full" and list(map(_plain, row["contexts"])) != list(map(_plain, want["contexts"])):
         yield f"contexts: {row['contexts']}, not {want['contexts']}"
     if want["usable"] == "ids_only" and [c["id"] for c in row["contexts"]] != [
         c["id"] for c in want["contexts"]

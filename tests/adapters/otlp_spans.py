@@ -32,9 +32,7 @@ def openinference(number, parent, kind, name="step", **attributes):
             values[f"{key}.value"] = value if isinstance(value, str) else json.dumps(value)
         elif key not in ("failed", "dropped", "start", "end"):
             values[key] = value
-    given = {
-        key: attributes[key] for key in ("failed", "dropped", "start", "end") if key in attributes
-    }
+    given = {key: attributes[key] for key in ("failed", "dropped", "start", "end") if key in attributes}
     return span(number, parent, name, attributes=values, **given)
 
 

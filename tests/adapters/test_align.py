@@ -10,9 +10,7 @@ from hypothesis import strategies as st
 from ragmeter.adapters.reading.align import MIN_CUT, MIN_MIDDLE, align
 from ragmeter.adapters.reading.letters import letters_of
 
-WORDS = [
-    f"{first}{last}" for first in "badefikomul" for last in ("rento", "lim", "vasti", "ko", "ne")
-]
+WORDS = [f"{first}{last}" for first in "badefikomul" for last in ("rento", "lim", "vasti", "ko", "ne")]
 CHANCE = random.Random(4)
 
 
@@ -109,9 +107,7 @@ def test_twice_as_much_costs_no_more_than_twice_as_many_steps(way):
     def steps(count):
         chance = random.Random(8)
         head = _text(12, chance)
-        passages = [
-            f"{head if way == 'one head' else ''} {_text(30, chance)}" for _ in range(count)
-        ]
+        passages = [f"{head if way == 'one head' else ''} {_text(30, chance)}" for _ in range(count)]
         shown = {
             "whole": passages,
             "half": [one[: len(one) // 2] for one in passages],

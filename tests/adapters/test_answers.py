@@ -164,9 +164,7 @@ def test_a_short_string_that_occurs_somewhere_in_what_was_said_is_not_the_answer
 
 def test_a_verdict_that_was_said_last_is_no_answer_beside_a_draft():
     output = {"draft": ANSWER, "review": "fine"}
-    assert (
-        answer(output, [Said(ANSWER, saw_contexts=True), Said("fine", saw_contexts=True)]) == ANSWER
-    )
+    assert answer(output, [Said(ANSWER, saw_contexts=True), Said("fine", saw_contexts=True)]) == ANSWER
 
 
 def test_a_string_under_a_name_that_says_answer_needs_no_proof():
@@ -177,11 +175,7 @@ def test_a_string_under_a_name_that_says_answer_needs_no_proof():
 
 
 def test_a_name_that_says_something_else_is_never_the_answer():
-    output = {
-        "moderation": {"response": "SAFE"},
-        "metadata": {"text": ANSWER},
-        "documents": [ANSWER],
-    }
+    output = {"moderation": {"response": "SAFE"}, "metadata": {"text": ANSWER}, "documents": [ANSWER]}
 
     assert answer(output, ["SAFE", ANSWER]) is None
 
@@ -273,9 +267,7 @@ def test_documents_and_nodes_are_not_looked_into():
     node = SimpleNamespace(node=SimpleNamespace(text=ANSWER, metadata={}), score=0.5)
     row = {"text": ANSWER, "metadata": {}, "score": 0.5}
 
-    assert (
-        strings_in({"a": [document], "b": [node], "c": (row,), "d": {"page_content": ANSWER}}) == ()
-    )
+    assert strings_in({"a": [document], "b": [node], "c": (row,), "d": {"page_content": ANSWER}}) == ()
 
 
 class Hostile:
@@ -332,20 +324,14 @@ def test_what_looks_at_an_output_is_bounded():
 
 JSONISH = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=40),
-    lambda inner: (
-        st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner, max_size=4)
-    ),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner, max_size=4),
     max_leaves=20,
 )
 
 
 @settings(derandomize=True)
-@given(
-    JSONISH, st.lists(st.text(max_size=60), max_size=4), st.lists(st.text(max_size=30), max_size=3)
-)
-def test_the_answer_is_a_string_of_the_output_or_of_a_call_and_nothing_is_changed(
-    output, said, copied
-):
+@given(JSONISH, st.lists(st.text(max_size=60), max_size=4), st.lists(st.text(max_size=30), max_size=3))
+def test_the_answer_is_a_string_of_the_output_or_of_a_call_and_nothing_is_changed(output, said, copied):
     before = json.dumps(output)
     strings = strings_in(output)
     found = choose_answer(strings, said, copied=copied, contexts=copied[:1])
@@ -358,9 +344,7 @@ def test_the_answer_is_a_string_of_the_output_or_of_a_call_and_nothing_is_change
 
 
 @settings(derandomize=True)
-@given(
-    st.text(min_size=1, max_size=200), st.lists(st.sampled_from("abcdef"), min_size=1, max_size=5)
-)
+@given(st.text(min_size=1, max_size=200), st.lists(st.sampled_from("abcdef"), min_size=1, max_size=5))
 def test_an_answer_that_was_said_is_found_wherever_it_stands(text, path):
     if not text.strip(" \t\r\n\"'`*“”«»‘’…"):
         return

@@ -43,10 +43,7 @@ def ask_both(meter: RagMeter, memory: InMemoryExporter) -> dict[str, tuple[str |
     ListRetriever(nodes({"a": "text"}, metadata={"page": 7})).retrieve("who?")
     assert meter.flush(60)
     return {
-        result.run.framework: (
-            result.sample.name,
-            [context.text for context in result.sample.contexts or ()],
-        )
+        result.run.framework: (result.sample.name, [context.text for context in result.sample.contexts or ()])
         for result in memory.results
     }
 
@@ -55,15 +52,10 @@ def test_options_by_framework(meter: RagMeter, memory: InMemoryExporter) -> None
     """What is told under a framework's name goes there; a shared option goes to all but those."""
     instrument(meter, name="bot", langchain={"name": "chain"}, llama_index={"text_mode": "none"})
 
-    assert ask_both(meter, memory) == {
-        "langchain": ("chain", ["doc-who?-1"]),
-        "llama_index": ("bot", ["text"]),
-    }
+    assert ask_both(meter, memory) == {"langchain": ("chain", ["doc-who?-1"]), "llama_index": ("bot", ["text"])}
 
 
-def test_options_of_the_only_framework_are_taken_directly(
-    meter: RagMeter, memory: InMemoryExporter
-) -> None:
+def test_options_of_the_only_framework_are_taken_directly(meter: RagMeter, memory: InMemoryExporter) -> None:
     """Nothing is ambiguous then."""
     instrument(meter, frameworks=["llama_index"], text_mode="none")
 

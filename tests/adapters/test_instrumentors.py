@@ -16,10 +16,7 @@ import pytest
 
 from ragmeter import RagMeter
 from ragmeter.adapters import default_meter, uninstrument
-from ragmeter.adapters.instrumentors import (
-    RagMeterLangChainInstrumentor,
-    RagMeterLlamaIndexInstrumentor,
-)
+from ragmeter.adapters.instrumentors import RagMeterLangChainInstrumentor, RagMeterLlamaIndexInstrumentor
 from ragmeter.exporters.memory import InMemoryExporter
 
 APP = """
@@ -52,9 +49,7 @@ def detached() -> Iterator[None]:
 def test_entry_points_load() -> None:
     """OpenTelemetry finds one class per framework, and a module of flags."""
     found = {point.name: point for point in entry_points(group="opentelemetry_instrumentor")}
-    flags = {
-        point.name: point for point in entry_points(group="opentelemetry_environment_variables")
-    }
+    flags = {point.name: point for point in entry_points(group="opentelemetry_environment_variables")}
 
     assert found["ragmeter_langchain"].load() is RagMeterLangChainInstrumentor
     assert found["ragmeter_llama_index"].load() is RagMeterLlamaIndexInstrumentor
@@ -126,10 +121,7 @@ def run_app(
     tmp_path: Path, *flags: str, source: str = APP, **variables: str
 ) -> subprocess.CompletedProcess[str]:
     """Run the application under the real command."""
-    if (
-        find_spec("opentelemetry.instrumentation") is None
-        or find_spec("opentelemetry.distro") is None
-    ):
+    if find_spec("opentelemetry.instrumentation") is None or find_spec("opentelemetry.distro") is None:
         pytest.skip("opentelemetry-instrumentation and opentelemetry-distro are not installed")
     app = tmp_path / "app.py"
     app.write_text(textwrap.dedent(source), encoding="utf-8")
@@ -181,10 +173,7 @@ def test_an_unchanged_llama_index_application_is_scored(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "variables",
-    [
-        {"RAGMETER_SAMPLE_RATE": "7"},
-        {"OTEL_PYTHON_DISABLED_INSTRUMENTATIONS": "ragmeter_langchain"},
-    ],
+    [{"RAGMETER_SAMPLE_RATE": "7"}, {"OTEL_PYTHON_DISABLED_INSTRUMENTATIONS": "ragmeter_langchain"}],
 )
 def test_the_application_runs_without_us(tmp_path: Path, variables: dict[str, str]) -> None:
     """Switched off, or set wrongly: the application is the same."""

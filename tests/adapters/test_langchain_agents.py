@@ -47,10 +47,7 @@ def agent(model: Any, tools: list[Any], **options: Any) -> Any:
 def call(*queries: str, name: str = "search") -> AIMessage:
     """A model's message that calls the tool once per query."""
     return AIMessage(
-        "",
-        tool_calls=[
-            {"name": name, "args": {"query": query}, "id": f"call-{query}"} for query in queries
-        ],
+        "", tool_calls=[{"name": name, "args": {"query": query}, "id": f"call-{query}"} for query in queries]
     )
 
 
@@ -61,9 +58,7 @@ def search_store(query: str) -> tuple[str, list[Document]]:
     return "\n".join(document.page_content for document in found), found
 
 
-@pytest.mark.parametrize(
-    "given", [HumanMessage("who?"), ("user", "who?"), {"role": "user", "content": "who?"}]
-)
+@pytest.mark.parametrize("given", [HumanMessage("who?"), ("user", "who?"), {"role": "user", "content": "who?"}])
 def test_retriever_tool(watch: Watch, given: Any) -> None:
     """The documents, not the string they are glued into; the question in any spelling."""
     tool_ = create_retriever_tool(FixedRetriever(found=docs("a", "b")), "search", "Search.")
@@ -91,9 +86,7 @@ def test_retriever_tool_with_artifact_counts_once(watch: Watch) -> None:
 @pytest.mark.parametrize("asynchronous", [False, True])
 def test_tool_that_calls_the_store_directly(watch: Watch, asynchronous: bool) -> None:
     """openinference#2627: the documents are only in the tool message's artifact."""
-    app = agent(
-        ScriptedModel(script=[call("q", name="search_store"), "the answer"]), [search_store]
-    )
+    app = agent(ScriptedModel(script=[call("q", name="search_store"), "the answer"]), [search_store])
     given = {"messages": [("user", "who?")]}
     if asynchronous:
         asyncio.run(app.ainvoke(given, config=watch.config))
@@ -182,8 +175,7 @@ def test_an_agent_that_never_searched_is_no_sample(watch: Watch) -> None:
 def test_a_bare_tool_is_a_retrieval_without_an_answer(watch: Watch) -> None:
     """A tool called by hand."""
     search_store.invoke(
-        {"type": "tool_call", "id": "1", "name": "search_store", "args": {"query": "q"}},
-        config=watch.config,
+        {"type": "tool_call", "id": "1", "name": "search_store", "args": {"query": "q"}}, config=watch.config
     )
 
     assert watch.sample.status == "retrieval_only"

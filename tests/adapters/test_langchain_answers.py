@@ -66,9 +66,7 @@ AFTERWARDS = {
 
 @pytest.mark.parametrize("what", AFTERWARDS)
 @pytest.mark.parametrize("how", ["invoke", "ainvoke", "stream", "astream"])
-def test_a_model_that_is_asked_something_else_later_does_not_answer(
-    watch: Watch, what: str, how: str
-) -> None:
+def test_a_model_that_is_asked_something_else_later_does_not_answer(watch: Watch, what: str, how: str) -> None:
     """A shape of the application's own, in which the last call said something else."""
     key, said = AFTERWARDS[what]
     check = ChatPromptTemplate.from_template("Check: {reply_text}") | says(said)
@@ -134,9 +132,7 @@ STRUCTURED = [
 
 
 @pytest.mark.parametrize(("structured", "expected"), STRUCTURED)
-def test_an_agents_structured_response_is_its_answer(
-    watch: Watch, structured: Any, expected: str
-) -> None:
+def test_an_agents_structured_response_is_its_answer(watch: Watch, structured: Any, expected: str) -> None:
     agents = pytest.importorskip("langchain.agents")
     if not hasattr(agents, "create_agent"):
         pytest.skip("langchain before 1.0")
@@ -152,12 +148,8 @@ def test_an_agents_structured_response_is_its_answer(
     fields = structured.model_dump() if isinstance(structured, BaseModel) else vars(structured)
     call = {"name": "look_up", "args": {"query": "refund days"}, "id": "1", "type": "tool_call"}
     reply = {"name": type(structured).__name__, "args": fields, "id": "2", "type": "tool_call"}
-    model = ScriptedModel(
-        script=[AIMessage("", tool_calls=[call]), AIMessage("", tool_calls=[reply])]
-    )
-    agent = agents.create_agent(
-        model, tools=[look_up], response_format=ToolStrategy(type(structured))
-    )
+    model = ScriptedModel(script=[AIMessage("", tool_calls=[call]), AIMessage("", tool_calls=[reply])])
+    agent = agents.create_agent(model, tools=[look_up], response_format=ToolStrategy(type(structured)))
     result = agent.invoke({"messages": [HumanMessage("How long?")]}, watch.config)
 
     assert result["structured_response"] == structured
@@ -174,14 +166,10 @@ class Grading(TypedDict, total=False):
 
 
 @pytest.mark.parametrize("answer_key", ["generation", "page"])
-def test_graders_rewriters_and_checks_do_not_say_what_was_seen(
-    watch: Watch, answer_key: str
-) -> None:
+def test_graders_rewriters_and_checks_do_not_say_what_was_seen(watch: Watch, answer_key: str) -> None:
     """Corrective RAG: each document is graded by a call of its own, and so is the answer."""
     retriever = finds(FACT, OTHER)
-    grader = ScriptedModel(
-        script=["yes", "no", "A long enough verdict: it is grounded in the facts."]
-    )
+    grader = ScriptedModel(script=["yes", "no", "A long enough verdict: it is grounded in the facts."])
     rewriter = ScriptedModel(script=["refund duration in working days"])
     model = ScriptedModel(script=[ANSWER])
 
@@ -286,9 +274,7 @@ def test_an_agent_may_report_as_a_named_user(watch: Watch) -> None:
 
 
 @pytest.mark.parametrize("last", ["PASS", "Would you like to hear about the guarantee, too?"])
-def test_a_moderation_that_speaks_last_in_the_conversation_did_not_answer(
-    watch: Watch, last: str
-) -> None:
+def test_a_moderation_that_speaks_last_in_the_conversation_did_not_answer(watch: Watch, last: str) -> None:
     """A graph whose moderation, or whose suggestions, become a message of their own."""
     model = ScriptedModel(script=[ANSWER, last])
     retriever = finds(FACT)
@@ -305,10 +291,7 @@ def test_a_moderation_that_speaks_last_in_the_conversation_did_not_answer(
 
 def test_what_puts_drafts_together_answers_though_it_was_sent_no_document(watch: Watch) -> None:
     """A graph that asks one call per document gives out what each of them said beside the answer."""
-    drafts = [
-        "The first source says that it takes five working days.",
-        "The second one is about two years.",
-    ]
+    drafts = ["The first source says that it takes five working days.", "The second one is about two years."]
     model = ScriptedModel(script=[*drafts, ANSWER])
     retriever = finds(FACT, OTHER)
 
@@ -375,9 +358,7 @@ def test_an_answer_given_as_arguments_of_a_tool_is_recognised(watch: Watch) -> N
 def test_a_reader_of_the_application_decides(watch: Watch) -> None:
     del watch
     with watching(answer="hint") as own:
-        chain = answered() | RunnableLambda(
-            lambda given: {"x": given["reply_text"], "hint": "Mine."}
-        )
+        chain = answered() | RunnableLambda(lambda given: {"x": given["reply_text"], "hint": "Mine."})
         chain.invoke({"question": "How long?"}, own.config)
         assert own.sample.answer == "Mine."
 
@@ -411,13 +392,7 @@ def test_rows_that_a_tool_returns_are_documents(watch: Watch) -> None:
 
 
 @pytest.mark.parametrize(
-    "result",
-    [
-        "It is sunny.",
-        '{"score": 3, "metadata": {}}',
-        [{"name": "Ann", "content": "x"}],
-        {"rows": []},
-    ],
+    "result", ["It is sunny.", '{"score": 3, "metadata": {}}', [{"name": "Ann", "content": "x"}], {"rows": []}]
 )
 def test_what_else_a_tool_returns_is_no_retrieval(watch: Watch, result: Any) -> None:
     agents = pytest.importorskip("langchain.agents")
@@ -431,9 +406,7 @@ def test_what_else_a_tool_returns_is_no_retrieval(watch: Watch, result: Any) -> 
 
     call = {"name": "ask", "args": {}, "id": "1", "type": "tool_call"}
     model = ScriptedModel(script=[AIMessage("", tool_calls=[call]), ANSWER])
-    agents.create_agent(model, tools=[ask]).invoke(
-        {"messages": [HumanMessage("Hm?")]}, watch.config
-    )
+    agents.create_agent(model, tools=[ask]).invoke({"messages": [HumanMessage("Hm?")]}, watch.config)
     assert watch.samples == []
 
 

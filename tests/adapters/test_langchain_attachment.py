@@ -17,16 +17,7 @@ from uuid import uuid4
 import pytest
 from langchain_core.callbacks import CallbackManager
 from langchain_core.runnables import RunnableLambda
-from langchain_fakes import (
-    FixedRetriever,
-    TellingModel,
-    Watch,
-    docs,
-    lcel,
-    texts,
-    watch,
-    watching,
-)
+from langchain_fakes import FixedRetriever, TellingModel, Watch, docs, lcel, texts, watch, watching
 
 from ragmeter.adapters import instrument, uninstrument
 from ragmeter.adapters.langchain import RagMeterCallbackHandler
@@ -72,9 +63,7 @@ def test_by_with_config_and_by_invoke(watch: Watch, chain: Any) -> None:
 def test_two_handlers_of_one_meter(watch: Watch, chain: Any) -> None:
     """A handler per call and one on the chain: still one request for the meter."""
     config = {"callbacks": [RagMeterCallbackHandler(watch.meter), watch.handler]}
-    chain.with_config(callbacks=[RagMeterCallbackHandler(watch.meter)]).invoke(
-        "who?", config=config
-    )
+    chain.with_config(callbacks=[RagMeterCallbackHandler(watch.meter)]).invoke("who?", config=config)
 
     check(watch)
 
@@ -115,9 +104,7 @@ def test_late(watch: Watch) -> None:
 
 def test_unknown_parent(watch: Watch) -> None:
     """langfuse#7794: a run below a parent that was never seen is a root, not an error."""
-    manager = CallbackManager(
-        [watch.handler], inheritable_handlers=[watch.handler], parent_run_id=uuid4()
-    )
+    manager = CallbackManager([watch.handler], inheritable_handlers=[watch.handler], parent_run_id=uuid4())
     lcel(FixedRetriever(found=docs("a", "b"))).invoke("who?", config={"callbacks": manager})
 
     check(watch)
@@ -270,10 +257,7 @@ def test_pickled_handler_in_another_process() -> None:
         print([r.sample.question for r in memory.results])
     """
     done = subprocess.run(
-        [sys.executable, "-I", "-c", textwrap.dedent(code)],
-        capture_output=True,
-        text=True,
-        check=False,
+        [sys.executable, "-I", "-c", textwrap.dedent(code)], capture_output=True, text=True, check=False
     )
 
     assert done.stdout.strip() == "['q']", done.stderr
@@ -301,8 +285,6 @@ def test_importing_adapters_imports_no_framework() -> None:
         "print(sorted(m for m in sys.modules if m.split('.')[0] in"
         " ('langchain_core', 'llama_index', 'langgraph')))"
     )
-    done = subprocess.run(
-        [sys.executable, "-I", "-c", code], capture_output=True, text=True, check=True
-    )
+    done = subprocess.run([sys.executable, "-I", "-c", code], capture_output=True, text=True, check=True)
 
     assert done.stdout.strip() == "[]"

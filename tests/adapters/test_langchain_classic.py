@@ -98,9 +98,7 @@ def test_sub_questions_each_with_a_chain_of_its_own(watch: Watch) -> None:
 def test_retrieval_qa(watch: Watch, sources: bool) -> None:
     """``query`` is the question, ``result`` the answer, with or without source documents."""
     chain = classic("chains", "RetrievalQA").from_chain_type(
-        TellingModel(),
-        retriever=FixedRetriever(found=docs("a", "b")),
-        return_source_documents=sources,
+        TellingModel(), retriever=FixedRetriever(found=docs("a", "b")), return_source_documents=sources
     )
     chain.invoke({"query": "who?"}, config=watch.config)
 

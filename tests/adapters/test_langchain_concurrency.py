@@ -59,11 +59,7 @@ def chains() -> list[Runnable[Any, Any]]:
 
     def chain(source: Any) -> Runnable[Any, Any]:
         head = {"context": source | joined, "question": RunnablePassthrough()}
-        return (
-            head
-            | RunnablePassthrough.assign(question=lambda x: fail_if_asked(x["question"]))
-            | tail
-        )
+        return head | RunnablePassthrough.assign(question=lambda x: fail_if_asked(x["question"])) | tail
 
     return [
         chain(retriever),
@@ -124,9 +120,7 @@ def sync(watch: Watch, chain: Any, questions: list[str], way: int) -> None:
                 list(chain.stream(question, config=config))
 
 
-@pytest.mark.parametrize(
-    "seed", [1, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (2, 3))]
-)
+@pytest.mark.parametrize("seed", [1, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (2, 3))])
 def test_interleaved_requests_never_mix(watch: Watch, seed: int) -> None:
     """braintrust#621, langfuse#3491: threads × asyncio × batch; every sample is its own request's."""
     choose = random.Random(seed)

@@ -47,9 +47,7 @@ def test_scores_of_pairs_are_kept(watch: Watch) -> None:
     """``similarity_search_with_score`` gives pairs; the second is the score."""
     store = store_of("a", "b")
     chain = (
-        RunnablePassthrough.assign(
-            found=lambda x: store.similarity_search_with_score(x["question"], k=2)
-        )
+        RunnablePassthrough.assign(found=lambda x: store.similarity_search_with_score(x["question"], k=2))
         | (lambda x: {"context": joined([d for d, _ in x["found"]]), "question": x["question"]})
         | PROMPT
         | TellingModel()
@@ -71,9 +69,7 @@ def test_an_ingestion_pipeline_is_no_request(watch: Watch) -> None:
 
 @pytest.mark.parametrize("streamed", [False, True])
 @pytest.mark.parametrize("pairs", [False, True])
-def test_results_of_several_queries_fused_by_a_function(
-    watch: Watch, streamed: bool, pairs: bool
-) -> None:
+def test_results_of_several_queries_fused_by_a_function(watch: Watch, streamed: bool, pairs: bool) -> None:
     """RAG fusion: ``retriever.map()`` gives a list per query, and a function makes one of them."""
 
     def fused(lists: list[list[Document]]) -> list[Any]:
@@ -118,9 +114,7 @@ def test_results_of_several_queries_in_their_order(watch: Watch) -> None:
 def test_citations_after_the_answer_change_nothing(watch: Watch) -> None:
     """Documents chosen after the model answered are not what it saw."""
     chain = (
-        RunnablePassthrough.assign(
-            context=itemgetter("question") | FixedRetriever(found=docs("a", "b"))
-        )
+        RunnablePassthrough.assign(context=itemgetter("question") | FixedRetriever(found=docs("a", "b")))
         .assign(answer=PROMPT | TellingModel() | StrOutputParser())
         .pipe(RunnableLambda(lambda x: {"answer": x["answer"], "context": x["context"][:1]}))
     )

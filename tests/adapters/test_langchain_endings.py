@@ -9,17 +9,7 @@ import pytest
 from langchain_core.documents import Document
 from langchain_core.retrievers import BaseRetriever
 from langchain_core.runnables import RunnableLambda, RunnableParallel
-from langchain_fakes import (
-    PROMPT,
-    FixedRetriever,
-    TellingModel,
-    Watch,
-    docs,
-    joined,
-    lcel,
-    texts,
-    watch,
-)
+from langchain_fakes import PROMPT, FixedRetriever, TellingModel, Watch, docs, joined, lcel, texts, watch
 
 from ragmeter.adapters.langchain import _state as runs
 
@@ -77,14 +67,9 @@ def test_error_of_one_item_of_a_batch(watch: Watch) -> None:
             raise LookupError(question)
         return FixedRetriever(found=docs("a")).invoke(question)
 
-    lcel(RunnableLambda(search)).batch(
-        ["good", "bad", "fine"], config=watch.config, return_exceptions=True
-    )
+    lcel(RunnableLambda(search)).batch(["good", "bad", "fine"], config=watch.config, return_exceptions=True)
 
-    assert {sample.question: sample.status for sample in watch.samples} == {
-        "good": "ok",
-        "fine": "ok",
-    }
+    assert {sample.question: sample.status for sample in watch.samples} == {"good": "ok", "fine": "ok"}
 
 
 def test_abandoned_sync_stream(watch: Watch, chain: Any) -> None:
@@ -282,9 +267,7 @@ def test_streams_kept_open_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     watch.close()
 
 
-def test_a_request_of_very_many_runs_stays_small(
-    watch: Watch, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_request_of_very_many_runs_stays_small(watch: Watch, monkeypatch: pytest.MonkeyPatch) -> None:
     """Runs that have ended are forgotten while a long request goes on."""
     monkeypatch.setattr(runs, "MAX_LIVE_RUNS", 50)
     attached = watch.handler._attachment
@@ -317,13 +300,7 @@ def test_a_handler_that_fails_inside_changes_nothing(
         raise RuntimeError("a bug of ours")
 
     watch = Watch()
-    for name in (
-        "_retriever_started",
-        "_note_inputs",
-        "snapshot_documents",
-        "LlmNote",
-        "end_request",
-    ):
+    for name in ("_retriever_started", "_note_inputs", "snapshot_documents", "LlmNote", "end_request"):
         monkeypatch.setattr(adapter, name, explode)
     chain = lcel(FixedRetriever(found=docs("a")))
     outcomes = [chain.invoke("who?", config=watch.config) for _ in range(50)]

@@ -117,9 +117,7 @@ def test_corrective_loop(watch: Watch) -> None:
     """A second search overwrites the first: the model saw the second's documents only."""
     second = FixedRetriever(found=docs("c"))
     again = ("again", lambda s: {"documents": second.invoke("better " + s["question"])})
-    graph(FixedRetriever(found=docs("a", "b")), again).invoke(
-        {"question": "who?"}, config=watch.config
-    )
+    graph(FixedRetriever(found=docs("a", "b")), again).invoke({"question": "who?"}, config=watch.config)
 
     check(watch, "c")
     assert len(watch.only.run.retrievals) == 2
@@ -141,8 +139,7 @@ def test_second_attempt_at_an_answer(watch: Watch) -> None:
 def test_message_state(watch: Watch) -> None:
     """The question is the last human message, the answer the last message."""
     chat_graph(FixedRetriever(found=docs("a", "b"))).invoke(
-        {"messages": [HumanMessage("old"), AIMessage("answer"), HumanMessage("who?")]},
-        config=watch.config,
+        {"messages": [HumanMessage("old"), AIMessage("answer"), HumanMessage("who?")]}, config=watch.config
     )
 
     check(watch, "a", "b")
@@ -169,9 +166,7 @@ def test_interrupt_and_resume(watch: Watch) -> None:
         interrupt("go on?")
         return {}
 
-    app = graph(
-        FixedRetriever(found=docs("a", "b")), ("approve", approve), checkpointer=InMemorySaver()
-    )
+    app = graph(FixedRetriever(found=docs("a", "b")), ("approve", approve), checkpointer=InMemorySaver())
     config = {**watch.config, "configurable": {"thread_id": "t1"}}
     app.invoke({"question": "who?"}, config=config)
     result = app.invoke(Command(resume=True), config=config)
@@ -294,9 +289,7 @@ def test_functional_api(watch: Watch) -> None:
 
 def test_abandoned_graph_stream(watch: Watch) -> None:
     """langgraph#4996: a stream that is broken off is a cancelled request."""
-    stream = graph(FixedRetriever(found=docs("a", "b"))).stream(
-        {"question": "who?"}, config=watch.config
-    )
+    stream = graph(FixedRetriever(found=docs("a", "b"))).stream({"question": "who?"}, config=watch.config)
     next(stream)
     stream.close()
 

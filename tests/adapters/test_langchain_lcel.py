@@ -9,12 +9,7 @@ from langchain_core.chat_history import InMemoryChatMessageHistory
 from langchain_core.messages import AIMessage, HumanMessage
 from langchain_core.output_parsers import StrOutputParser
 from langchain_core.prompts import ChatPromptTemplate, MessagesPlaceholder
-from langchain_core.runnables import (
-    RunnableBranch,
-    RunnableLambda,
-    RunnableParallel,
-    RunnablePassthrough,
-)
+from langchain_core.runnables import RunnableBranch, RunnableLambda, RunnableParallel, RunnablePassthrough
 from langchain_core.runnables.history import RunnableWithMessageHistory
 from langchain_fakes import (
     PROMPT,
@@ -102,9 +97,7 @@ def test_what_the_application_says_of_the_source_counts_first(watch: Watch) -> N
 
 def test_a_provider_is_named_as_the_conventions_name_it(watch: Watch) -> None:
     """LangChain tells the class that embeds."""
-    retriever = store_of("a").as_retriever(
-        tags=[], metadata={"ls_embedding_provider": "OpenAIEmbeddings"}
-    )
+    retriever = store_of("a").as_retriever(tags=[], metadata={"ls_embedding_provider": "OpenAIEmbeddings"})
     retriever._get_ls_params = lambda **_: {"ls_embedding_provider": "OpenAIEmbeddings"}
     lcel(retriever).invoke("who?", config=watch.config)
 
@@ -192,9 +185,7 @@ def test_with_fallbacks_is_one_request(watch: Watch, way: str) -> None:
 @frameworks_deprecate
 def test_message_history(watch: Watch) -> None:
     """The question is the user's message, not the history around it."""
-    history = InMemoryChatMessageHistory(
-        messages=[HumanMessage("an old question"), AIMessage("an old answer")]
-    )
+    history = InMemoryChatMessageHistory(messages=[HumanMessage("an old question"), AIMessage("an old answer")])
     prompt = ChatPromptTemplate.from_messages(
         [MessagesPlaceholder("history"), ("human", "{context} {question}")]
     )
@@ -206,10 +197,7 @@ def test_message_history(watch: Watch) -> None:
         | TellingModel()
     )
     chain = RunnableWithMessageHistory(
-        inner,
-        lambda session_id: history,
-        input_messages_key="question",
-        history_messages_key="history",
+        inner, lambda session_id: history, input_messages_key="question", history_messages_key="history"
     )
     config = {**watch.config, "configurable": {"session_id": "s1"}}
     chain.invoke({"question": "who?"}, config=config)
@@ -227,9 +215,7 @@ def test_of_several_unknown_fields_the_one_that_a_prompt_asks_is_the_question(wa
             | FixedRetriever(found=docs("a", "b"))
             | joined
         )
-        | ChatPromptTemplate.from_template(
-            "Context:\n{context}\n\nHistory: {past}\nQuestion: {about}"
-        )
+        | ChatPromptTemplate.from_template("Context:\n{context}\n\nHistory: {past}\nQuestion: {about}")
         | TellingModel()
         | StrOutputParser()
     )
@@ -263,9 +249,7 @@ def test_retriever_behind_a_function(watch: Watch) -> None:
     """A retriever called in a function is found through LangChain's own context."""
     retriever = FixedRetriever(found=docs("a", "b"))
     chain = (
-        RunnableLambda(
-            lambda question: {"context": retriever.invoke(question), "question": question}
-        )
+        RunnableLambda(lambda question: {"context": retriever.invoke(question), "question": question})
         | PROMPT
         | TellingModel()
     )

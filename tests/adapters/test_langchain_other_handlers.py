@@ -148,9 +148,7 @@ def test_beside_other_handlers_our_request_is_complete(model: Any, inline: bool)
     config = {"callbacks": [other, watch.handler]}
     asyncio.run(_ainvoke(_chain(model()), config))
     assert watch.sample.answer == "It is in Paris."
-    assert [context.text for context in watch.sample.contexts or ()] == [
-        "The tower stands in Paris."
-    ]
+    assert [context.text for context in watch.sample.contexts or ()] == ["The tower stands in Paris."]
 
 
 def test_the_handler_is_called_in_the_requests_own_thread() -> None:

@@ -70,11 +70,7 @@ class Tuple(NamedTuple):
     other: Any
 
 
-BLOCKS = [
-    {"type": "text", "text": "wh"},
-    {"type": "image", "url": "x"},
-    {"type": "text", "text": "o?"},
-]
+BLOCKS = [{"type": "text", "text": "wh"}, {"type": "image", "url": "x"}, {"type": "text", "text": "o?"}]
 HUMAN, AI = Message("human", "who?"), Message("ai", "it is she")
 
 
@@ -155,10 +151,7 @@ def test_candidates() -> None:
         (Message("AIMessageChunk", "it is she"), None),
         ({"answer": "it is she", "context": []}, {"input": "who?"}),
         ({"query": "who?", "result": "it is she"}, {"query": "who?"}),
-        (
-            {"input": "who?", "text": "who?", "output": "it is she"},
-            {"input": "who?", "text": "who?"},
-        ),
+        ({"input": "who?", "text": "who?", "output": "it is she"}, {"input": "who?", "text": "who?"}),
         ({"answer": "old", "generation": "it is she"}, {"answer": "old"}),
         ({"answer": AI}, None),
         ({"messages": [HUMAN, AI]}, None),
@@ -201,9 +194,7 @@ def test_snapshots() -> None:
     """Text, id, score and metadata of every kind of document."""
     document = Document("text", "7", {"relevance_score": 0.5, "source": "s"})
     scored = Document("text", None, {"score": 1, "_id": "m"})
-    taken = snapshot_documents(
-        [document, (scored, 0.25), scored, "plain", {"text": "mapped", "id": 3}]
-    )
+    taken = snapshot_documents([document, (scored, 0.25), scored, "plain", {"text": "mapped", "id": 3}])
 
     assert [(item.text, item.id, item.score) for item in taken] == [
         ("text", "7", 0.5),

@@ -101,12 +101,7 @@ def own_function() -> Runnable[Any, Any]:
     return RunnableLambda(lambda given: ANSWER if given["context"] else "Nothing is known.")
 
 
-ANSWERING = {
-    "shown": shown,
-    "escaped": escaped,
-    "paraphrased": paraphrased,
-    "own function": own_function,
-}
+ANSWERING = {"shown": shown, "escaped": escaped, "paraphrased": paraphrased, "own function": own_function}
 WAYS = ["invoke", "ainvoke", "stream", "astream", "batch"]
 question = RunnableLambda(lambda text: text)
 
@@ -266,10 +261,7 @@ def test_contexts_are_what_the_model_saw(
 
 def unique(left: list[Document], right: list[Document]) -> list[Document]:
     """A reducer that drops what is there already."""
-    return [
-        *left,
-        *(item for item in right if item.page_content not in {d.page_content for d in left}),
-    ]
+    return [*left, *(item for item in right if item.page_content not in {d.page_content for d in left})]
 
 
 @dataclass
@@ -331,9 +323,7 @@ def documents_stand_in_objects(answering: Answering) -> Runnable[Any, Any]:
     graph = StateGraph(HitState)
     graph.add_node("retrieve", retrieve)
     graph.add_node("grade", grade)
-    graph.add_node(
-        "generate", answer_node(answering, lambda s: [hit.document for hit in s["hits"]])
-    )
+    graph.add_node("generate", answer_node(answering, lambda s: [hit.document for hit in s["hits"]]))
     graph.add_edge(START, "retrieve")
     graph.add_edge("retrieve", "grade")
     graph.add_edge("grade", "generate")
@@ -354,11 +344,7 @@ def documents_stand_in_a_model_of_the_state(answering: Answering) -> Runnable[An
         return {"evidence": Evidence(documents=retriever.invoke(state["question"]))}
 
     def filter_out(state: EvidenceState) -> EvidenceState:
-        kept = [
-            item
-            for item in state["evidence"].documents
-            if "refund" not in item.page_content.lower()
-        ]
+        kept = [item for item in state["evidence"].documents if "refund" not in item.page_content.lower()]
         return {"evidence": Evidence(documents=kept, note="filtered")}
 
     graph = StateGraph(EvidenceState)
@@ -484,10 +470,7 @@ def test_the_parts_of_a_document_that_was_split_are_what_was_seen(watch: Watch, 
         texts = [half for one in found for half in (one.page_content[:32], one.page_content[32:])]
         return [Document(text) for text in texts[:kept]]
 
-    chain = {
-        "context": finds("ab") | RunnableLambda(halves) | joined,
-        "question": question,
-    } | shown()
+    chain = {"context": finds("ab") | RunnableLambda(halves) | joined, "question": question} | shown()
     chain.invoke(QUESTION, watch.config)
     sample = watch.sample
     split = [part for name in "ab" for part in (FACTS[name][:32], FACTS[name][32:])]
@@ -497,10 +480,7 @@ def test_the_parts_of_a_document_that_was_split_are_what_was_seen(watch: Watch, 
 def test_a_stream_that_is_broken_off_knows_what_the_model_was_sent(watch: Watch) -> None:
     """The call has not ended, and the runs tell nothing of what the function left out."""
     answering = PROMPT | GenericFakeChatModel(messages=iter(["some words of an answer"]))
-    chain = {
-        "context": finds("abc") | RunnableLambda(first) | joined,
-        "question": question,
-    } | answering
+    chain = {"context": finds("abc") | RunnableLambda(first) | joined, "question": question} | answering
     stream = chain.stream(QUESTION, watch.config)
     next(stream)
     next(stream)
@@ -545,8 +525,7 @@ def test_what_the_application_chose_is_given_and_strict_is_by_runs(watch: Watch)
     chain = RunnablePassthrough.assign(
         docs=RunnableLambda(lambda given: given["question"]) | finds("abc")
     ) | RunnablePassthrough.assign(
-        answer=RunnableLambda(lambda given: {"context": joined(given["docs"][:1]), **given})
-        | shown(),
+        answer=RunnableLambda(lambda given: {"context": joined(given["docs"][:1]), **given}) | shown(),
         used=lambda given: given["docs"][:2],
     )
     for options, expected in (
@@ -579,9 +558,7 @@ def test_prompts_are_compared_and_forgotten(watch: Watch, caplog: pytest.LogCapt
 
     chain = {"context": finds("ab") | joined, "question": question} | RunnableLambda(ask) | model()
     with RagMeter(exporters=[exporter := InMemoryExporter()]) as meter:
-        chain.invoke(
-            QUESTION, {"callbacks": [RagMeterCallbackHandler(meter), *watch.config["callbacks"]]}
-        )
+        chain.invoke(QUESTION, {"callbacks": [RagMeterCallbackHandler(meter), *watch.config["callbacks"]]})
         assert meter.flush(30)
         (result,) = exporter.results
         assert result.sample.contexts_by == watch.sample.contexts_by == "prompt"
@@ -625,16 +602,12 @@ def test_a_check_before_an_unknown_model_answers_hides_nothing(watch: Watch, how
 
 
 @pytest.mark.parametrize("verdict", ["yes", '{"binary_score": "no"}'])
-def test_what_a_grader_was_sent_is_not_what_an_unknown_model_saw(
-    watch: Watch, verdict: str
-) -> None:
+def test_what_a_grader_was_sent_is_not_what_an_unknown_model_saw(watch: Watch, verdict: str) -> None:
     grader = ScriptedModel(script=[verdict])
     chain = (
         {"docs": finds("abc"), "question": question}
         | RunnableLambda(
-            lambda given: {
-                "docs": [d for d in given["docs"] if grader.invoke("Good? " + d.page_content)][1:]
-            }
+            lambda given: {"docs": [d for d in given["docs"] if grader.invoke("Good? " + d.page_content)][1:]}
         )
         | RunnableLambda(lambda given: ANSWER if given["docs"] else "Nothing is known.")
     )
@@ -654,21 +627,13 @@ def test_an_extractive_answer_of_an_unknown_model_is_no_cut(watch: Watch) -> Non
 
 
 @pytest.mark.parametrize("key", ["window", "answer"])
-def test_a_text_in_metadata_that_stands_in_the_prompt_in_its_documents_place_is_the_context(
-    watch, key
-):
+def test_a_text_in_metadata_that_stands_in_the_prompt_in_its_documents_place_is_the_context(watch, key):
     """A window around a sentence, or what answers a question that was found; a shared path is neither."""
     found = [
-        Document(
-            f"Part {name}.",
-            id=name,
-            metadata={key: FACTS[name], "path": "a long path / of all / parts"},
-        )
+        Document(f"Part {name}.", id=name, metadata={key: FACTS[name], "path": "a long path / of all / parts"})
         for name in "ab"
     ]
-    template = PromptTemplate.from_template(
-        "All of a long path / of all / parts:\n{context}\n{question}"
-    )
+    template = PromptTemplate.from_template("All of a long path / of all / parts:\n{context}\n{question}")
     chain = (
         {
             "context": FixedRetriever(found=found)
@@ -702,9 +667,7 @@ def picked_by_a_person(watch: Watch) -> None:
     graph.add_node(
         "answer",
         lambda state: {
-            "answer": shown().invoke(
-                {"context": joined(state["found"]), "question": state["question"]}
-            )
+            "answer": shown().invoke({"context": joined(state["found"]), "question": state["question"]})
         },
     )
     for edge in ((START, "find"), ("find", "pick"), ("pick", "answer"), ("answer", END)):
@@ -717,9 +680,7 @@ def picked_by_a_person(watch: Watch) -> None:
 
 
 @pytest.mark.parametrize("ask", [given_to_a_chain, picked_by_a_person])
-def test_documents_that_an_earlier_request_found_are_contexts_where_the_prompt_shows_them(
-    watch, ask
-):
+def test_documents_that_an_earlier_request_found_are_contexts_where_the_prompt_shows_them(watch, ask):
     ask(watch)
 
     sample = watch.samples[-1]
@@ -731,9 +692,7 @@ def test_documents_that_an_earlier_request_found_are_contexts_where_the_prompt_s
 def test_documents_without_a_question_or_out_of_the_prompt_make_no_request(watch, given):
     shows = "question" not in given
     chain = (
-        RunnableLambda(
-            lambda given: "Summarise: " + (joined(given["documents"]) if shows else "nothing")
-        )
+        RunnableLambda(lambda given: "Summarise: " + (joined(given["documents"]) if shows else "nothing"))
         | model()
         | StrOutputParser()
     )

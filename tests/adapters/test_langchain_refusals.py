@@ -32,9 +32,7 @@ ANSWERS = [
 class StreamingModel(ScriptedModel):
     """Streams the script's message, in two pieces."""
 
-    def _stream(
-        self, messages: Any, stop: Any = None, run_manager: Any = None, **kwargs: Any
-    ) -> Any:
+    def _stream(self, messages: Any, stop: Any = None, run_manager: Any = None, **kwargs: Any) -> Any:
         message = self._generate(messages).generations[0].message
         yield ChatGenerationChunk(message=AIMessageChunk("", id="1"))
         yield ChatGenerationChunk(

@@ -58,8 +58,7 @@ def test_contextual_compression(watch: Watch) -> None:
             ]
 
     retriever = classic("retrievers", "ContextualCompressionRetriever")(
-        base_compressor=compressor(transformers=[Keep()]),
-        base_retriever=FixedRetriever(found=docs("a", "b")),
+        base_compressor=compressor(transformers=[Keep()]), base_retriever=FixedRetriever(found=docs("a", "b"))
     )
     lcel(retriever).invoke("who?", config=watch.config)
 

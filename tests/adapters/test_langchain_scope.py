@@ -93,11 +93,7 @@ def test_reference_by_context_variable_leaks_nowhere(watch: Watch, chain: Any) -
     chain.invoke("outside", config=watch.config)
 
     given = {sample.question: sample.reference for sample in watch.samples}
-    assert given == {
-        "inside": Reference(answer="A"),
-        "async": Reference(answer="A"),
-        "outside": None,
-    }
+    assert given == {"inside": Reference(answer="A"), "async": Reference(answer="A"), "outside": None}
 
 
 def test_annotate_by_run_id(watch: Watch, chain: Any) -> None:
@@ -258,9 +254,7 @@ def test_tagged_retrievers_are_ignored(watch: Watch) -> None:
     tagged = FixedRetriever(found=docs("x"), tags=["ragmeter:ignore"])
     chain = (
         {
-            "context": RunnableLambda(
-                lambda q: tagged.invoke(q) and FixedRetriever(found=docs("a")).invoke(q)
-            )
+            "context": RunnableLambda(lambda q: tagged.invoke(q) and FixedRetriever(found=docs("a")).invoke(q))
             | joined,
             "question": lambda q: q,
         }
@@ -287,9 +281,7 @@ def test_include_and_exclude(options: Any, expected: list[str]) -> None:
     first = FixedRetriever(found=docs("a")).with_config(run_name="first")
     second = FixedRetriever(found=docs("b")).with_config(tags=["by-tag"])
     with watching(strict=True, **options) as watch:
-        RunnableLambda(lambda q: [first.invoke(q), second.invoke(q)]).invoke(
-            "q", config=watch.config
-        )
+        RunnableLambda(lambda q: [first.invoke(q), second.invoke(q)]).invoke("q", config=watch.config)
 
         assert texts(watch.sample) == expected
 
@@ -338,9 +330,7 @@ def test_overrides_by_function() -> None:
 def test_overrides_by_key() -> None:
     """Keys of the root's input and output, streamed or not."""
     inner = lcel(FixedRetriever(found=docs("a")))
-    chain = RunnableLambda(
-        lambda x: {"question": "no", "reply": inner.invoke(x["ask"]), "c": docs("z")}
-    )
+    chain = RunnableLambda(lambda x: {"question": "no", "reply": inner.invoke(x["ask"]), "c": docs("z")})
     with watching(question="ask", answer="reply", contexts="c") as watch:
         chain.invoke({"ask": "who?", "question": "wrong"}, config=watch.config)
         list(chain.stream({"ask": "who?", "question": "wrong"}, config=watch.config))

@@ -149,9 +149,7 @@ def test_a_ranking_that_is_cut_later_is_to_blame(watch: Watch) -> None:
         return documents[:2]
 
     reverse = ranked(*NAMES[::-1], top=9)
-    lcel(Dense(names=NAMES[:4]) | reverse | RunnableLambda(first_two)).invoke(
-        "who?", config=watch.config
-    )
+    lcel(Dense(names=NAMES[:4]) | reverse | RunnableLambda(first_two)).invoke("who?", config=watch.config)
     assert flow(watch.only) == "Dense 4 → rerank 4 → first_two 2 → prompt 2"
     assert fates(watch.only, "apple") == ["ranked_below_k rerank"]
 
@@ -221,8 +219,7 @@ class Keeps(BaseDocumentCompressor):
 
     def compress_documents(self, documents: Any, query: str, callbacks: Any = None) -> Any:
         return sorted(
-            (one for one in documents if one.id in self.names),
-            key=lambda one: self.names.index(one.id),
+            (one for one in documents if one.id in self.names), key=lambda one: self.names.index(one.id)
         )
 
 
@@ -244,18 +241,12 @@ def test_a_compressor(watch: Watch, way: str) -> None:
     call(chain, "who?", watch.config, way)
     assert len(watch.only.run.retrievals) == 1
     assert flow(watch.only) == "Dense 5 → ContextualCompressionRetriever 2 → prompt 2"
-    assert fates(watch.only, "apple", "birch") == [
-        "dropped_by ContextualCompressionRetriever",
-        "in_prompt",
-    ]
+    assert fates(watch.only, "apple", "birch") == ["dropped_by ContextualCompressionRetriever", "in_prompt"]
 
 
 def test_extracts_are_followed_by_their_text(watch: Watch) -> None:
     lcel(compressed(Extracts(), "apple", "birch")).invoke("who?", config=watch.config)
-    assert fates(watch.only, "apple", "birch") == [
-        "in_prompt",
-        "dropped_by ContextualCompressionRetriever",
-    ]
+    assert fates(watch.only, "apple", "birch") == ["in_prompt", "dropped_by ContextualCompressionRetriever"]
 
 
 class ByQuery(BaseRetriever):
@@ -271,9 +262,7 @@ def test_multi_query(watch: Watch) -> None:
     )
     lcel(retriever | without("apple")).invoke("who?", config=watch.config)
     assert len(watch.only.run.retrievals) == 1
-    assert flow(watch.only) == (
-        "ByQuery 1 and ByQuery-2 1 → MultiQueryRetriever 2 → recent_only 1 → prompt 1"
-    )
+    assert flow(watch.only) == ("ByQuery 1 and ByQuery-2 1 → MultiQueryRetriever 2 → recent_only 1 → prompt 1")
     assert fates(watch.only, "apple", "birch") == ["dropped_by recent_only", "in_prompt"]
 
 
@@ -283,9 +272,7 @@ def test_parent_documents_whose_ids_are_others(watch: Watch) -> None:
     retriever = classic("retrievers", "ParentDocumentRetriever")(
         vectorstore=InMemoryVectorStore(LetterEmbeddings()),
         docstore=classic("storage", "create_kv_docstore")(InMemoryByteStore()),
-        child_splitter=splitters.CharacterTextSplitter(
-            chunk_size=30, chunk_overlap=0, separator=" "
-        ),
+        child_splitter=splitters.CharacterTextSplitter(chunk_size=30, chunk_overlap=0, separator=" "),
     )
     retriever.add_documents([document("apple")])
     lcel(retriever).invoke("apple", config=watch.config)
@@ -294,9 +281,7 @@ def test_parent_documents_whose_ids_are_others(watch: Watch) -> None:
     assert len(watch.only.run.retrievals) == 1
     chunk = "fruit that is picked in late"
     reference = ragmeter.Reference(contexts=[chunk])
-    score, _ = compute_metric(
-        RightDocumentLoss(), sample.model_copy(update={"reference": reference})
-    )
+    score, _ = compute_metric(RightDocumentLoss(), sample.model_copy(update={"reference": reference}))
     assert [item.reason for item in score.items] == ["in_prompt"]
 
 
@@ -320,8 +305,7 @@ def test_two_branches(watch: Watch) -> None:
     """Each branch has its own reranker; a document of the other one is not its to drop."""
     chain = (
         RunnableParallel(
-            left=Dense(names=("apple", "birch")) | without("apple"),
-            right=Lexical(names=("cedar", "daisy")),
+            left=Dense(names=("apple", "birch")) | without("apple"), right=Lexical(names=("cedar", "daisy"))
         )
         | RunnableLambda(lambda found: joined([*found["left"], *found["right"]]))
         | RunnableLambda(lambda text: PROMPT.invoke({"context": text, "question": "who?"}))
@@ -329,11 +313,7 @@ def test_two_branches(watch: Watch) -> None:
         | StrOutputParser()
     )
     chain.invoke("who?", config=watch.config)
-    assert fates(watch.only, "apple", "birch", "cedar") == [
-        "dropped_by recent_only",
-        "in_prompt",
-        "in_prompt",
-    ]
+    assert fates(watch.only, "apple", "birch", "cedar") == ["dropped_by recent_only", "in_prompt", "in_prompt"]
 
 
 def test_a_graph_that_grades(watch: Watch) -> None:
@@ -354,9 +334,7 @@ def test_a_graph_that_grades(watch: Watch) -> None:
         return {"documents": [one for one in state["documents"] if one.id != "apple"]}
 
     def generate(state: State) -> State:
-        prompt = PROMPT.invoke(
-            {"context": joined(state["documents"]), "question": state["question"]}
-        )
+        prompt = PROMPT.invoke({"context": joined(state["documents"]), "question": state["question"]})
         return {"answer": str(model.invoke(prompt).content)}
 
     builder = graph.StateGraph(State)

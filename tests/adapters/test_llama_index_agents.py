@@ -41,16 +41,12 @@ A, B = nodes()[:2], nodes()[2:]
 
 def query_tool(name: str, found: Any, answer: str = "Tool answer.") -> QueryEngineTool:
     return QueryEngineTool.from_defaults(
-        RetrieverQueryEngine.from_args(ListRetriever(found), llm=llm(answer)),
-        name=name,
-        description=name,
+        RetrieverQueryEngine.from_args(ListRetriever(found), llm=llm(answer)), name=name, description=name
     )
 
 
 def agent(tools: Any, *script: Any, **options: Any) -> FunctionAgent:
-    return FunctionAgent(
-        name="helper", description="helps", tools=tools, llm=agent_llm(*script), **options
-    )
+    return FunctionAgent(name="helper", description="helps", tools=tools, llm=agent_llm(*script), **options)
 
 
 def run(runner: Any, *args: Any, **kwargs: Any) -> str:
@@ -198,9 +194,7 @@ def test_concurrent_agent_runs_do_not_mix() -> None:
 
     with captured() as capture:
         asyncio.run(main())
-        found = {
-            item.sample.question: (item.sample.answer, tuple(ids(item))) for item in capture.runs
-        }
+        found = {item.sample.question: (item.sample.answer, tuple(ids(item))) for item in capture.runs}
 
     assert found == {f"question {n}": (f"answer {n}", (f"doc-{n}",)) for n in range(6)}
     assert capture.handler.open_entries == 0

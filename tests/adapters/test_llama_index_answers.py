@@ -104,8 +104,7 @@ class Flow(Workflow):
 @expect(ids=["paris", "rome"], answer=ANSWER, status="ok")
 @pytest.mark.parametrize("streams", [False, True])
 @pytest.mark.parametrize(
-    "shape",
-    [OWN_STOP if name == "own stop event" else name for name in SHAPES if "other" not in name],
+    "shape", [OWN_STOP if name == "own stop event" else name for name in SHAPES if "other" not in name]
 )
 def test_answer_in_a_result_of_any_shape(shape: str, streams: bool) -> None:
     """Neither the verdict that was said last, nor a repr with the nodes in it."""
@@ -135,10 +134,7 @@ def test_a_form_that_the_application_parses_later_holds_the_answer() -> None:
 @pytest.mark.parametrize(
     ("result", "answer"),
     [
-        (
-            {"note": "It was not me who said this, honestly."},
-            "It was not me who said this, honestly.",
-        ),
+        ({"note": "It was not me who said this, honestly."}, "It was not me who said this, honestly."),
         ({"ok": True, "n": 3}, None),
         ({"done": "yes"}, None),
         (ChatMessage(role="assistant", content="Hello."), "Hello."),
@@ -185,9 +181,7 @@ def test_stream_inside_a_result_is_captured_to_its_end() -> None:
     class Streams(Workflow):
         @step
         async def only(self, ev: StartEvent) -> StopEvent:
-            engine = RetrieverQueryEngine.from_args(
-                ListRetriever(nodes()[:2]), llm=llm(ANSWER), streaming=True
-            )
+            engine = RetrieverQueryEngine.from_args(ListRetriever(nodes()[:2]), llm=llm(ANSWER), streaming=True)
             return StopEvent(result={"stream": await engine.aquery(ev.query), "n": 1})
 
     async def main() -> str:
@@ -226,9 +220,7 @@ def test_predict_and_call_asks_the_users_question(given: str, is_async: bool) ->
 @expect(question=QUESTION, answer=None, status="retrieval_only")
 def test_predict_and_call_of_a_retriever_gives_no_answer() -> None:
     """Its response is the nodes' texts, pasted."""
-    retriever = RetrieverTool.from_defaults(
-        ListRetriever(nodes()[:2]), name="search", description="capitals"
-    )
+    retriever = RetrieverTool.from_defaults(ListRetriever(nodes()[:2]), name="search", description="capitals")
     model = agent_llm([("search", {"input": "capital France"})])
     model.predict_and_call([retriever], user_msg=QUESTION)
 
@@ -254,9 +246,7 @@ def test_structured_response_of_an_agent_is_the_answer(as_workflow: bool) -> Non
         return {"name": "Париж", "river": "Seine"}
 
     model = agent_llm([("search", {"input": "capital"})], ANSWER)
-    agent = FunctionAgent(
-        name="a", description="a", tools=[tool()], llm=model, structured_output_fn=fill
-    )
+    agent = FunctionAgent(name="a", description="a", tools=[tool()], llm=model, structured_output_fn=fill)
     with captured() as capture:
         run(AgentWorkflow(agents=[agent]) if as_workflow else agent, user_msg=QUESTION)
         scored = capture.only

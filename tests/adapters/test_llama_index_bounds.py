@@ -114,9 +114,7 @@ def test_stream_kept_open_for_ever_is_reported_as_partial(
     assert handler.open_entries == 0
 
 
-def test_spans_that_never_end_are_forgotten(
-    capture: Captured, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_spans_that_never_end_are_forgotten(capture: Captured, monkeypatch: pytest.MonkeyPatch) -> None:
     """A lost exit costs an entry only until there are too many."""
     monkeypatch.setattr(_spans, "MAX_FRAMES", 100)
     follower = follow(capture)

@@ -17,17 +17,7 @@ from llama_index.core.chat_engine import (
 )
 from llama_index.core.memory import ChatMemoryBuffer
 from llama_index.core.query_engine import RetrieverQueryEngine
-from llama_index_fakes import (
-    CORE,
-    DOCUMENTS,
-    QUESTION,
-    ListRetriever,
-    captured,
-    expect,
-    index,
-    llm,
-    nodes,
-)
+from llama_index_fakes import CORE, DOCUMENTS, QUESTION, ListRetriever, captured, expect, index, llm, nodes
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::ResourceWarning"),
@@ -171,9 +161,7 @@ def test_chat_stream_broken_off_after_one_word() -> None:
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("kind", KINDS)
-def test_failing_retriever_reaches_the_caller_and_gives_an_error_sample(
-    kind: str, way: str
-) -> None:
+def test_failing_retriever_reaches_the_caller_and_gives_an_error_sample(kind: str, way: str) -> None:
     """Same exception object; status error; the retrieval says what it raised."""
     error = RuntimeError("store down")
     with captured() as capture:
@@ -202,10 +190,7 @@ def test_model_that_fails_while_chat_streams(kind: str, way: str) -> None:
 @expect(question=QUESTION, ids=["paris", "rome"])
 def test_history_given_with_the_message_is_not_the_question() -> None:
     """An explicit chat history changes the prompt, not what is captured."""
-    history = [
-        ChatMessage(role="user", content="earlier"),
-        ChatMessage(role="assistant", content="before"),
-    ]
+    history = [ChatMessage(role="user", content="earlier"), ChatMessage(role="assistant", content="before")]
     chat_engine("context").chat(QUESTION, chat_history=history)
 
 

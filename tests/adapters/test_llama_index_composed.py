@@ -94,9 +94,7 @@ def sub_question(*engines: Any, use_async: bool) -> SubQuestionQueryEngine:
 
 @pytest.mark.parametrize("use_async", [False, True])
 @both_ways
-def test_sub_questions_report_documents_not_question_answer_nodes(
-    is_async: bool, use_async: bool
-) -> None:
+def test_sub_questions_report_documents_not_question_answer_nodes(is_async: bool, use_async: bool) -> None:
     """The documents behind the sub-answers; the user's question; the final answer."""
     with captured() as capture:
         ask(sub_question(engine(A), engine(B), use_async=use_async), is_async)
@@ -120,9 +118,7 @@ def test_sub_questions_asked_synchronously_inside_a_running_loop() -> None:
 
 def test_sub_question_that_failed_and_was_swallowed_leaves_the_request_ok() -> None:
     """LlamaIndex logs a failing sub-question and goes on: so does the sample."""
-    broken = RetrieverQueryEngine.from_args(
-        ListRetriever([], error=RuntimeError("store down")), llm=llm()
-    )
+    broken = RetrieverQueryEngine.from_args(ListRetriever([], error=RuntimeError("store down")), llm=llm())
     with captured() as capture:
         try:
             sub_question(engine(A), broken, use_async=False).query(QUESTION)
@@ -165,10 +161,7 @@ class Verdicts(RelevancyEvaluator):
     def evaluate_response(self, query: Any = None, response: Any = None, **_: Any) -> Any:
         self.calls += 1
         return EvaluationResult(
-            query=str(query),
-            response=str(response),
-            passing=self.calls >= self.passes_at,
-            feedback="NO",
+            query=str(query), response=str(response), passing=self.calls >= self.passes_at, feedback="NO"
         )
 
 

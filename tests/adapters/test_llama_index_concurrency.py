@@ -66,12 +66,7 @@ async def aone(name: str, how: str, delay: float) -> None:
             await engine(name).aquery(name)
 
 
-EXPECTED = {
-    "plain": "ok",
-    "stream": "ok",
-    "error": "error",
-    "abandon": "partial",
-}
+EXPECTED = {"plain": "ok", "stream": "ok", "error": "error", "abandon": "partial"}
 
 
 def check(capture: Captured, plan: dict[str, str]) -> None:
@@ -94,17 +89,13 @@ def check(capture: Captured, plan: dict[str, str]) -> None:
     assert capture.handler.open_entries == 0
 
 
-@settings(
-    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     hows=st.lists(st.sampled_from(sorted(EXPECTED)), min_size=1, max_size=12),
     seed=st.integers(0, 2**16),
     threads=st.integers(1, 3),
 )
-def test_random_mixtures_of_threads_loops_and_tasks(
-    hows: list[str], seed: int, threads: int
-) -> None:
+def test_random_mixtures_of_threads_loops_and_tasks(hows: list[str], seed: int, threads: int) -> None:
     """Threads, each with sync requests or a loop of its own with gathered tasks; random delays."""
     plan = {f"request {place}": how for place, how in enumerate(hows)}
     shares = [list(plan.items())[start::threads] for start in range(threads)]
@@ -117,10 +108,7 @@ def test_random_mixtures_of_threads_loops_and_tasks(
             return
 
         async def main() -> None:
-            jobs = [
-                asyncio.create_task(aone(name, how, choice.random() / 200))
-                for name, how in shares[place]
-            ]
+            jobs = [asyncio.create_task(aone(name, how, choice.random() / 200)) for name, how in shares[place]]
             await asyncio.gather(*jobs)
             await asyncio.sleep(0.005)
 

@@ -17,9 +17,7 @@ A = nodes()[:2]
 
 
 def engine(model: Any = None, retriever: Any = None, **options: Any) -> Any:
-    return RetrieverQueryEngine.from_args(
-        retriever or ListRetriever(A), llm=model or llm(), **options
-    )
+    return RetrieverQueryEngine.from_args(retriever or ListRetriever(A), llm=model or llm(), **options)
 
 
 @pytest.mark.parametrize("is_async", [False, True])
@@ -125,9 +123,9 @@ class Unreadable(TextNode):
 def test_our_own_errors_are_counted_and_the_request_is_unaffected() -> None:
     """The dispatcher would swallow them silently: our guard counts them by component."""
     with captured() as capture:
-        result = ListRetriever(
-            [Unreadable(id_="a", text="a"), Unreadable(id_="b", text="b")]
-        ).retrieve(QUESTION)
+        result = ListRetriever([Unreadable(id_="a", text="a"), Unreadable(id_="b", text="b")]).retrieve(
+            QUESTION
+        )
         stats = capture.meter.stats()
 
     assert len(result) == 2
@@ -154,16 +152,12 @@ def streamed(**options: Any) -> Any:
 ENDINGS: dict[str, Callable[[], object]] = {
     "ok": lambda: engine(llm(TEXT)).query(QUESTION),
     "error": lambda: raises(OSError, lambda: broken(OSError()).query(QUESTION)),
-    "interrupt": lambda: raises(
-        KeyboardInterrupt, lambda: broken(KeyboardInterrupt()).query(QUESTION)
-    ),
+    "interrupt": lambda: raises(KeyboardInterrupt, lambda: broken(KeyboardInterrupt()).query(QUESTION)),
     "stream": lambda: list(streamed()),
     "broken off": lambda: next(streamed()),
     "unread": streamed,
     "bare": lambda: ListRetriever(A).retrieve(QUESTION),
-    "mid-stream error": lambda: raises(
-        OSError, lambda: list(streamed(fail_with=OSError(), fail_after=1))
-    ),
+    "mid-stream error": lambda: raises(OSError, lambda: list(streamed(fail_with=OSError(), fail_after=1))),
 }
 
 

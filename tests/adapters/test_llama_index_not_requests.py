@@ -100,35 +100,27 @@ PREPARATIONS: dict[str, Callable[[], Any]] = {
     "document summaries": summaries,
     "document summaries, async": lambda: summaries(use_async=True),
     "insertion": lambda: summaries().insert(Document(text="More.")),
-    "pipeline": lambda: IngestionPipeline(transformations=[KeywordExtractor()]).run(
+    "pipeline": lambda: IngestionPipeline(transformations=[KeywordExtractor()]).run(documents=documents()),
+    "pipeline with an own extractor": lambda: IngestionPipeline(transformations=[AsksAnEngine()]).run(
         documents=documents()
     ),
-    "pipeline with an own extractor": lambda: IngestionPipeline(
-        transformations=[AsksAnEngine()]
-    ).run(documents=documents()),
     "own extractor": lambda: AsksAnEngine()(nodes()),
     "faithfulness": lambda: FaithfulnessEvaluator().evaluate(**EVALUATED),
     "relevancy": lambda: RelevancyEvaluator().evaluate(**EVALUATED),
     "relevancy, async": lambda: asyncio.run(RelevancyEvaluator().aevaluate(**EVALUATED)),
     "context relevancy": lambda: ContextRelevancyEvaluator().evaluate(**EVALUATED),
-    "correctness": lambda: CorrectnessEvaluator(llm=llm("5\nGood.")).evaluate(
-        **EVALUATED, reference="Paris."
-    ),
+    "correctness": lambda: CorrectnessEvaluator(llm=llm("5\nGood.")).evaluate(**EVALUATED, reference="Paris."),
     "own evaluator": lambda: OwnEvaluator().evaluate(query="q"),
     "own evaluator, async": lambda: asyncio.run(OwnEvaluator().aevaluate(query="q")),
     "retriever evaluator": lambda: retriever_evaluator().evaluate("q", expected_ids=["paris"]),
     "retriever evaluator, async": lambda: asyncio.run(
         retriever_evaluator().aevaluate("q", expected_ids=["paris"])
     ),
-    "batch of queries": lambda: BatchEvalRunner(evaluators()).evaluate_queries(
-        engine(), queries=["a?", "b?"]
-    ),
+    "batch of queries": lambda: BatchEvalRunner(evaluators()).evaluate_queries(engine(), queries=["a?", "b?"]),
     "batch of queries, async": lambda: asyncio.run(
         BatchEvalRunner(evaluators()).aevaluate_queries(engine(), queries=["a?", "b?"])
     ),
-    "data set": lambda: DatasetGenerator(
-        nodes(), num_questions_per_chunk=1
-    ).generate_dataset_from_nodes(num=2),
+    "data set": lambda: DatasetGenerator(nodes(), num_questions_per_chunk=1).generate_dataset_from_nodes(num=2),
     "data set, async": lambda: asyncio.run(
         DatasetGenerator(nodes(), num_questions_per_chunk=1).agenerate_dataset_from_nodes(num=2)
     ),

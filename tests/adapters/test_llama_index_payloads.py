@@ -7,9 +7,7 @@ from typing import Any
 import pytest
 
 from ragmeter.adapters.llama_index._answers import answer_of
-from ragmeter.adapters.llama_index._payloads import (
-    question_of,
-)
+from ragmeter.adapters.llama_index._payloads import question_of
 
 
 def library(name: str, *bases: type, module: str = "llama_index.core.x", **fields: Any) -> type:
@@ -47,11 +45,7 @@ class Event:
         ("run", {"start_event": Event(user_msg=None, query="q")}, "q"),
         ("run", {"kwargs": {"user_msg": Message("m")}}, "m"),
         ("run", {"kwargs": {"start_event": Event(question="q")}}, "q"),
-        (
-            "run",
-            {"kwargs": {"chat_history": [Message("a"), Message("b"), Message("c", "assistant")]}},
-            "b",
-        ),
+        ("run", {"kwargs": {"chat_history": [Message("a"), Message("b"), Message("c", "assistant")]}}, "b"),
         ("run", {"start_event": Event(topic="t")}, None),
         ("run", {}, None),
     ],

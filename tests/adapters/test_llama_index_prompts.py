@@ -112,16 +112,7 @@ async def ask(prompt: str, how: str, *, published: bool = False) -> str:
     return str(pieces[-1].message.content)
 
 
-WAYS = [
-    "complete",
-    "sync complete",
-    "named complete",
-    "chat",
-    "predict",
-    "stream",
-    "stream chat",
-    "foreign",
-]
+WAYS = ["complete", "sync complete", "named complete", "chat", "predict", "stream", "stream chat", "foreign"]
 
 
 class Found(Event):
@@ -192,9 +183,7 @@ class Graded(Workflow):
         found = await ListRetriever(ALL).aretrieve(ev.query)
         grader = llm(reply=lambda prompt: "yes" if "Moon" in prompt or "Rome" in prompt else "no")
         kept = [
-            item
-            for item in found
-            if str(await grader.acomplete(f"Relevant? {item.get_content()}")) == "yes"
+            item for item in found if str(await grader.acomplete(f"Relevant? {item.get_content()}")) == "yes"
         ]
         words = await ask(contents(kept), "complete")
         verdict = str(await llm("SAFE").acomplete(f"Safe? {words}"))
@@ -207,9 +196,7 @@ def test_prompts_of_graders_and_verdicts_are_not_the_answers() -> None:
 
 
 LONG = [
-    TextNode(
-        id_=name, text=f"{name} opens at nine in the morning. It closes at {hour} in the evening."
-    )
+    TextNode(id_=name, text=f"{name} opens at nine in the morning. It closes at {hour} in the evening.")
     for name, hour in (("The museum of Lyon", "six"), ("The market hall of Metz", "eight"))
 ]
 
@@ -220,10 +207,7 @@ def test_a_sentences_window_in_metadata_is_the_context() -> None:
         async def only(self, ev: StartEvent) -> StopEvent:
             found = await ListRetriever(
                 [
-                    TextNode(
-                        text=f"{one.node_id}.",
-                        metadata={"window": one.text, "file": "europe.md"},
-                    )
+                    TextNode(text=f"{one.node_id}.", metadata={"window": one.text, "file": "europe.md"})
                     for one in LONG
                 ]
             ).aretrieve(ev.query)
@@ -242,9 +226,7 @@ class Cuts(Workflow):
     @step
     async def only(self, ev: StartEvent) -> StopEvent:
         found = await ListRetriever(LONG).aretrieve(ev.query)
-        context = "\n".join(
-            item.get_content()[: item.get_content().index(" It closes")] for item in found
-        )
+        context = "\n".join(item.get_content()[: item.get_content().index(" It closes")] for item in found)
         draft = str(await llm("Both open at nine, it is written.").acomplete(context))
         return StopEvent(result=str(await llm(ANSWER).acomplete(f"Say it better: {draft}")))
 
@@ -394,14 +376,7 @@ def test_engine_that_failed_within_a_step_leaves_nothing() -> None:
     run(Fallback(timeout=60), query=QUESTION)
 
 
-MODES = [
-    "compact",
-    "refine",
-    "tree_summarize",
-    "accumulate",
-    "compact_accumulate",
-    "simple_summarize",
-]
+MODES = ["compact", "refine", "tree_summarize", "accumulate", "compact_accumulate", "simple_summarize"]
 
 
 @pytest.mark.parametrize("is_async", [False, True])
@@ -411,9 +386,7 @@ def test_every_response_mode(mode: str, window: int, is_async: bool) -> None:
     """Whatever the number of calls, and however their prompts are packed."""
     long = {name: f"{text} " * 40 for name, text in zip("abcd", [n.text for n in ALL], strict=True)}
     model = llm("Paris.", window=window)
-    engine = RetrieverQueryEngine.from_args(
-        ListRetriever(nodes(long)), llm=model, response_mode=mode
-    )
+    engine = RetrieverQueryEngine.from_args(ListRetriever(nodes(long)), llm=model, response_mode=mode)
     with captured() as capture:
         answer = asyncio.run(engine.aquery(QUESTION)) if is_async else engine.query(QUESTION)
         scored = capture.only
@@ -475,15 +448,8 @@ def test_of_several_engines_the_one_whose_answer_was_chosen(judged: str, shown: 
     class Chooses(CustomQueryEngine):
         def custom_query(self, query_str: str) -> str:
             replies = [
-                str(
-                    RetrieverQueryEngine.from_args(ListRetriever(found), llm=llm(words)).query(
-                        query_str
-                    )
-                )
-                for found, words in (
-                    (ALL[:2], ANSWER),
-                    (ALL[2:], "Nothing but tea and moons in here."),
-                )
+                str(RetrieverQueryEngine.from_args(ListRetriever(found), llm=llm(words)).query(query_str))
+                for found, words in ((ALL[:2], ANSWER), (ALL[2:], "Nothing but tea and moons in here."))
             ]
             return replies[int(str(llm(judged).complete(f"Which one? {replies}"))) - 1]
 
@@ -555,9 +521,7 @@ def test_function_agent_with_retriever_tools(streaming: bool) -> None:
     """What the tools returned stands in the agent's own prompts."""
     model = agent_llm([("one", {"input": "a"})], [("two", {"input": "b"})], ANSWER)
     agent = FunctionAgent(
-        tools=[retriever_tool(ALL[:2], "one"), retriever_tool(ALL[2:], "two")],
-        llm=model,
-        streaming=streaming,
+        tools=[retriever_tool(ALL[:2], "one"), retriever_tool(ALL[2:], "two")], llm=model, streaming=streaming
     )
     run(agent, user_msg=QUESTION)
 
@@ -567,13 +531,9 @@ def test_function_agent_with_retriever_tools(streaming: bool) -> None:
 def test_react_agent_shows_observations_of_every_turn(streaming: bool) -> None:
     """Each observation is the last user message of one call, and history in the next."""
     call = 'Thought: I look.\nAction: {}\nAction Input: {{"input": "x"}}'
-    model = agent_llm(
-        call.format("one"), call.format("two"), f"Thought: I know it now.\nAnswer: {ANSWER}"
-    )
+    model = agent_llm(call.format("one"), call.format("two"), f"Thought: I know it now.\nAnswer: {ANSWER}")
     agent = ReActAgent(
-        tools=[retriever_tool(ALL[:2], "one"), retriever_tool(ALL[2:], "two")],
-        llm=model,
-        streaming=streaming,
+        tools=[retriever_tool(ALL[:2], "one"), retriever_tool(ALL[2:], "two")], llm=model, streaming=streaming
     )
     run(agent, user_msg=QUESTION)
 
@@ -702,9 +662,7 @@ def test_answer_that_is_a_part_of_what_the_model_said(streams: bool) -> None:
 
 
 @pytest.mark.parametrize("is_async", [False, True])
-def test_a_refining_stream_shows_all_nodes_its_last_call_is_made_by_the_reader(
-    is_async: bool,
-) -> None:
+def test_a_refining_stream_shows_all_nodes_its_last_call_is_made_by_the_reader(is_async: bool) -> None:
     """The calls before belong to the synthesis; the last one begins when the answer is read."""
     found = nodes(dict(list(DOCUMENTS.items())[:3]))
     engine = RetrieverQueryEngine.from_args(

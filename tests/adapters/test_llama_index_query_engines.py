@@ -7,16 +7,9 @@ from typing import Any
 
 import pytest
 from llama_index.core.bridge.pydantic import BaseModel
-from llama_index.core.postprocessor import (
-    MetadataReplacementPostProcessor,
-    SimilarityPostprocessor,
-)
+from llama_index.core.postprocessor import MetadataReplacementPostProcessor, SimilarityPostprocessor
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
-from llama_index.core.query_engine import (
-    CitationQueryEngine,
-    CustomQueryEngine,
-    RetrieverQueryEngine,
-)
+from llama_index.core.query_engine import CitationQueryEngine, CustomQueryEngine, RetrieverQueryEngine
 from llama_index.core.response_synthesizers import get_response_synthesizer
 from llama_index.core.response_synthesizers.context_only import ContextOnly
 from llama_index.core.response_synthesizers.no_text import NoText
@@ -102,9 +95,7 @@ def test_async_query_gives_the_same_sample_as_sync() -> None:
 @expect(contexts=(), retrieved=list(DOCUMENTS), answer="Empty Response", status="ok")
 def test_nothing_survives_the_cutoff_and_the_empty_response_is_the_answer() -> None:
     """An empty context list is a sample; the user saw "Empty Response" (phoenix#4261)."""
-    answer = engine(node_postprocessors=[SimilarityPostprocessor(similarity_cutoff=2.0)]).query(
-        QUESTION
-    )
+    answer = engine(node_postprocessors=[SimilarityPostprocessor(similarity_cutoff=2.0)]).query(QUESTION)
     assert str(answer) == "Empty Response"
 
 
@@ -141,9 +132,7 @@ def test_sentence_window_gives_the_window_to_the_model_and_the_sentence_as_retri
     model = llm()
     with captured() as capture:
         engine(
-            model,
-            found,
-            node_postprocessors=[MetadataReplacementPostProcessor(target_metadata_key="window")],
+            model, found, node_postprocessors=[MetadataReplacementPostProcessor(target_metadata_key="window")]
         ).query(QUESTION)
         scored = capture.only
 
@@ -275,9 +264,7 @@ class Logging(RetrieverQueryEngine):
 @expect(answer="PARIS IS THE ANSWER.")
 def test_overridden_query_that_calls_super_is_one_sample_with_what_the_user_got() -> None:
     """Two nested spans of the same name are one request; the outer result counts (langfuse#7777)."""
-    custom = Logging(
-        ListRetriever(nodes()[:1]), response_synthesizer=get_response_synthesizer(llm=llm())
-    )
+    custom = Logging(ListRetriever(nodes()[:1]), response_synthesizer=get_response_synthesizer(llm=llm()))
     custom.query(QUESTION)
 
 
@@ -290,9 +277,7 @@ def test_engine_built_before_the_handler_was_attached_is_captured() -> None:
 
 def test_odd_nodes_and_scores_are_captured() -> None:
     """Unicode, huge, empty and duplicate texts, scores that are no finite numbers."""
-    found = nodes(
-        {"ru": "Столица — Париж.", "zh": "巴黎是首都。", "big": "x" * 100_000, "none": ""}
-    )
+    found = nodes({"ru": "Столица — Париж.", "zh": "巴黎是首都。", "big": "x" * 100_000, "none": ""})
     found.append(found[0])
     with captured() as capture:
         retriever = ListRetriever(found)

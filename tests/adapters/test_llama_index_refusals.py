@@ -11,16 +11,7 @@ from llama_index.core.base.llms.types import ChatMessage, ChatResponse
 from llama_index.core.chat_engine import ContextChatEngine
 from llama_index.core.llms.callbacks import llm_chat_callback
 from llama_index.core.query_engine import RetrieverQueryEngine
-from llama_index_fakes import (
-    QUESTION,
-    ListRetriever,
-    ScriptedLLM,
-    captured,
-    expect,
-    ids,
-    llm,
-    nodes,
-)
+from llama_index_fakes import QUESTION, ListRetriever, ScriptedLLM, captured, expect, ids, llm, nodes
 
 from ragmeter.adapters.llama_index._streams import StreamedText, watch
 
@@ -126,9 +117,7 @@ def _streamed(*pieces: ChatResponse) -> tuple[str, Any]:
     """Return what the caller reads of a query engine's stream of words, and what was scored."""
     model = RefusingStream(chats=True, pieces=pieces)
     with captured() as capture, captured() as other:
-        engine = RetrieverQueryEngine.from_args(
-            ListRetriever(nodes()[:2]), llm=model, streaming=True
-        )
+        engine = RetrieverQueryEngine.from_args(ListRetriever(nodes()[:2]), llm=model, streaming=True)
         read = "".join(engine.query(QUESTION).response_gen)
         scored = capture.only
         assert (other.only.sample.status, other.only.sample.answer) == (
@@ -140,11 +129,7 @@ def _streamed(*pieces: ChatResponse) -> tuple[str, Any]:
 WORD_STREAMS = {
     "one reply": ([_piece("", {"refusal": NO})], "", NO),
     "pieces of the provider's own": ([_chunk("I cannot "), _chunk("help with that.")], "", NO),
-    "after words": (
-        [_piece("It "), _piece("is", raw={"stop_reason": "refusal"})],
-        "It is",
-        "It is",
-    ),
+    "after words": ([_piece("It "), _piece("is", raw={"stop_reason": "refusal"})], "It is", "It is"),
 }
 
 
@@ -186,9 +171,7 @@ def test_a_stream_of_words_that_is_awaited(name: str) -> None:
 def test_errors(streaming: bool) -> None:
     error = type("ModelRefusalError", (Exception,), {})(NO)
     model = llm(fail_with=error, fail_after=0 if streaming else None)
-    engine = RetrieverQueryEngine.from_args(
-        ListRetriever(nodes()[:2]), llm=model, streaming=streaming
-    )
+    engine = RetrieverQueryEngine.from_args(ListRetriever(nodes()[:2]), llm=model, streaming=streaming)
     with captured() as capture:
         with pytest.raises(type(error)):
             str(engine.query(QUESTION))
@@ -201,9 +184,7 @@ def test_errors(streaming: bool) -> None:
 
 @expect(answer="Paris.", status="ok")
 def test_an_answer_is_no_refusal() -> None:
-    raw = {
-        "choices": [{"finish_reason": "stop", "message": {"content": "Paris.", "refusal": None}}]
-    }
+    raw = {"choices": [{"finish_reason": "stop", "message": {"content": "Paris.", "refusal": None}}]}
     RetrieverQueryEngine.from_args(
         ListRetriever(nodes()[:2]), llm=_model("Paris.", {"refusal": None}, {"raw": raw})
     ).query(QUESTION)

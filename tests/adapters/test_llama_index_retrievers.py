@@ -9,10 +9,7 @@ import pytest
 from llama_index.core import PromptTemplate, QueryBundle, VectorStoreIndex
 from llama_index.core.llms import ChatMessage
 from llama_index.core.postprocessor import SimilarityPostprocessor
-from llama_index.core.query_engine import (
-    CustomQueryEngine,
-    RetrieverQueryEngine,
-)
+from llama_index.core.query_engine import CustomQueryEngine, RetrieverQueryEngine
 from llama_index.core.response_synthesizers import TreeSummarize, get_response_synthesizer
 from llama_index.core.retrievers import (
     AutoMergingRetriever,
@@ -50,11 +47,7 @@ both_ways = pytest.mark.parametrize("is_async", [False, True], ids=["sync", "asy
 
 
 @expect(
-    question=QUESTION,
-    ids=["paris", "rome"],
-    retrieved=["paris", "rome"],
-    answer=None,
-    status="retrieval_only",
+    question=QUESTION, ids=["paris", "rome"], retrieved=["paris", "rome"], answer=None, status="retrieval_only"
 )
 @both_ways
 def test_bare_retriever_is_retrieval_only(is_async: bool) -> None:
@@ -67,9 +60,7 @@ def test_bare_retriever_is_retrieval_only(is_async: bool) -> None:
 
 
 @both_ways
-def test_a_model_that_is_called_by_itself_answers_from_what_a_retriever_found_before(
-    is_async: bool,
-) -> None:
+def test_a_model_that_is_called_by_itself_answers_from_what_a_retriever_found_before(is_async: bool) -> None:
     """Nothing is around the two. What is summed up, or stands in an earlier turn, was not asked about."""
     retriever, model = index().as_retriever(similarity_top_k=2), llm("It is Paris.")
 
@@ -165,9 +156,9 @@ def test_auto_merging_retriever_gives_the_parents() -> None:
     store = SimpleDocumentStore()
     store.add_documents([parent, *leaves])
     context = StorageContext.from_defaults(docstore=store)
-    base = VectorStoreIndex(
-        leaves, storage_context=context, embed_model=WordEmbedding()
-    ).as_retriever(similarity_top_k=12)
+    base = VectorStoreIndex(leaves, storage_context=context, embed_model=WordEmbedding()).as_retriever(
+        similarity_top_k=12
+    )
     result = AutoMergingRetriever(base, context, verbose=False).retrieve("Paris")
     assert [item.node_id for item in result] == ["parent"]
 
@@ -214,9 +205,7 @@ def test_user_written_wrapper_counts_once() -> None:
 def test_synthesizer_called_alone_is_a_sample() -> None:
     """It carries question, contexts and answer, and no retrieval."""
     with captured() as capture:
-        get_response_synthesizer(llm=llm()).synthesize(
-            QUESTION, [NodeWithScore(node=item) for item in A]
-        )
+        get_response_synthesizer(llm=llm()).synthesize(QUESTION, [NodeWithScore(node=item) for item in A])
         scored = capture.only
 
     assert (scored.sample.question, scored.sample.answer) == (QUESTION, "Paris is the answer.")

@@ -123,8 +123,7 @@ def test_references_do_not_mix_between_concurrent_requests() -> None:
     with captured() as capture:
         asyncio.run(main())
         pairs = {
-            run.sample.question: run.sample.reference and run.sample.reference.answer
-            for run in capture.runs
+            run.sample.question: run.sample.reference and run.sample.reference.answer for run in capture.runs
         }
 
     assert pairs == {f"question {n}": f"answer {n}" for n in range(10)}
@@ -135,10 +134,7 @@ def test_bare_thread_loses_the_reference_and_a_copied_context_keeps_it() -> None
     with captured() as capture:
         with ragmeter.reference(answer="Paris"):
             context = contextvars.copy_context()
-            for target in (
-                lambda: engine().query("bare"),
-                lambda: context.run(engine().query, "copied"),
-            ):
+            for target in (lambda: engine().query("bare"), lambda: context.run(engine().query, "copied")):
                 thread = threading.Thread(target=target)
                 thread.start()
                 thread.join()

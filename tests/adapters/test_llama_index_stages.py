@@ -68,10 +68,7 @@ class Rerank(BaseNodePostprocessor):
 def fusion(dense: tuple[str, ...], lexical: tuple[str, ...], **options: Any) -> Any:
     options = {"num_queries": 1, "similarity_top_k": 4, "use_async": False, **options}
     return QueryFusionRetriever(
-        [Dense(nodes(*dense)), Lexical(nodes(*lexical))],
-        llm=llm(),
-        mode="reciprocal_rerank",
-        **options,
+        [Dense(nodes(*dense)), Lexical(nodes(*lexical))], llm=llm(), mode="reciprocal_rerank", **options
     )
 
 
@@ -101,9 +98,7 @@ def hybrid(**parts: Any) -> Any:
     parts = {**HEALTHY, **parts}
     options = {"similarity_top_k": parts["top"]} if "top" in parts else {}
     retriever = fusion(parts["dense"], parts["lexical"], **options)
-    return engine(
-        retriever, parts["filter"], parts["rerank"], streaming=parts.get("streaming", False)
-    )
+    return engine(retriever, parts["filter"], parts["rerank"], streaming=parts.get("streaming", False))
 
 
 def query(made: Any) -> None:
@@ -174,9 +169,7 @@ def test_several_queries_of_one_retriever(capture: Captured) -> None:
         [Dense(nodes("apple", "birch"))], llm=model, num_queries=3, use_async=False, mode="simple"
     )
     engine(retriever).query("who?")
-    assert flow(capture.only) == (
-        "Dense 2 and Dense-2 2 and Dense-3 2 → QueryFusionRetriever 2 → prompt 2"
-    )
+    assert flow(capture.only) == ("Dense 2 and Dense-2 2 and Dense-3 2 → QueryFusionRetriever 2 → prompt 2")
 
 
 def test_a_cutoff(capture: Captured) -> None:
@@ -304,9 +297,7 @@ def test_a_router_of_retrievers(capture: Captured) -> None:
         RetrieverTool.from_defaults(Dense(nodes("apple", "birch")), description="a"),
         RetrieverTool.from_defaults(Lexical(nodes("cedar")), description="b"),
     ]
-    engine(
-        RouterRetriever(selector=Choose(0), retriever_tools=tools, llm=llm()), Rerank(top=1)
-    ).query("who?")
+    engine(RouterRetriever(selector=Choose(0), retriever_tools=tools, llm=llm()), Rerank(top=1)).query("who?")
     assert flow(capture.only) == "Dense 2 → RouterRetriever 2 → Rerank 1 → prompt 1"
 
 

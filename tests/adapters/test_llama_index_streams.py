@@ -25,9 +25,7 @@ WORDS = ["Paris", " is", " the", " answer."]
 
 def engine(model: Any = None, **options: Any) -> Any:
     options.setdefault("streaming", True)
-    return RetrieverQueryEngine.from_args(
-        ListRetriever(nodes()[:2]), llm=model or llm(ANSWER), **options
-    )
+    return RetrieverQueryEngine.from_args(ListRetriever(nodes()[:2]), llm=model or llm(ANSWER), **options)
 
 
 def test_stream_read_to_its_end() -> None:
@@ -248,9 +246,9 @@ def test_stream_open_while_other_requests_run_and_fail() -> None:
         next(outer.response_gen)
         engine(streaming=False).query("inner")
         with pytest.raises(RuntimeError):
-            RetrieverQueryEngine.from_args(
-                ListRetriever([], error=RuntimeError("down")), llm=llm()
-            ).query("failing")
+            RetrieverQueryEngine.from_args(ListRetriever([], error=RuntimeError("down")), llm=llm()).query(
+                "failing"
+            )
         list(outer.response_gen)
         samples = {run.sample.question: run.sample.status for run in capture.runs}
 
@@ -270,9 +268,7 @@ def test_stream_survives_detaching() -> None:
 def test_empty_stream_of_an_empty_retrieval() -> None:
     """Streaming over nothing streams LlamaIndex's "Empty Response"."""
     with captured() as capture:
-        response = RetrieverQueryEngine.from_args(
-            ListRetriever([]), llm=llm(), streaming=True
-        ).query(QUESTION)
+        response = RetrieverQueryEngine.from_args(ListRetriever([]), llm=llm(), streaming=True).query(QUESTION)
         got = str(response)
         scored = capture.only
 

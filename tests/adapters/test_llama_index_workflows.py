@@ -49,9 +49,7 @@ def run(flow: Workflow, **kwargs: Any) -> Any:
     return asyncio.run(main())
 
 
-@expect(
-    question=QUESTION, ids=["paris", "rome"], retrievals=1, answer=ANSWER, status="ok", name="Rag"
-)
+@expect(question=QUESTION, ids=["paris", "rome"], retrievals=1, answer=ANSWER, status="ok", name="Rag")
 def test_retrieve_and_synthesize_in_separate_steps() -> None:
     """One sample for the run; its answer is what the stop event carries."""
     response = run(Rag(timeout=60), query=QUESTION)

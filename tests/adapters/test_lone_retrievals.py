@@ -60,10 +60,7 @@ def requests_of(watch: Watch) -> list[tuple[Any, ...]]:
             one.sample.status,
             one.sample.question,
             [item.id for item in one.sample.contexts or ()],
-            [
-                (item.query, [document.id for document in item.contexts])
-                for item in one.run.retrievals
-            ],
+            [(item.query, [document.id for document in item.contexts]) for item in one.run.retrievals],
         )
         for one in watch.results
     ]
@@ -97,9 +94,7 @@ def handed_as_a_graphs_state(config: Any) -> None:
 
 
 def two_retrievers(config: Any) -> None:
-    found = retriever("card").invoke("refund time", config) + retriever("fee").invoke(
-        "fees", config
-    )
+    found = retriever("card").invoke("refund time", config) + retriever("fee").invoke("fees", config)
     answering().invoke(pasted(found), config)
 
 
@@ -149,38 +144,18 @@ ONE_REQUEST = [("ok", QUESTION, BOTH, [(QUESTION, BOTH)])]
         (handed_as_documents, ONE_REQUEST),
         (handed_as_a_graphs_state, ONE_REQUEST),
         (answered_in_a_stream, ONE_REQUEST),
-        (
-            two_retrievers,
-            [("ok", QUESTION, BOTH, [("refund time", ["card"]), ("fees", ["fee"])])],
-        ),
-        (
-            retrievers_side_by_side,
-            [("ok", QUESTION, BOTH, [(QUESTION, ["card"]), (QUESTION, ["fee"])])],
-        ),
-        (
-            asked_twice_about_the_same,
-            [*ONE_REQUEST, ("ok", "What does it cost?", BOTH, [])],
-        ),
-        (
-            graded_one_by_one,
-            [("ok", QUESTION, ["card"], []), ("ok", QUESTION, ["fee"], []), *ONE_REQUEST],
-        ),
+        (two_retrievers, [("ok", QUESTION, BOTH, [("refund time", ["card"]), ("fees", ["fee"])])]),
+        (retrievers_side_by_side, [("ok", QUESTION, BOTH, [(QUESTION, ["card"]), (QUESTION, ["fee"])])]),
+        (asked_twice_about_the_same, [*ONE_REQUEST, ("ok", "What does it cost?", BOTH, [])]),
+        (graded_one_by_one, [("ok", QUESTION, ["card"], []), ("ok", QUESTION, ["fee"], []), *ONE_REQUEST]),
         (
             another_users_in_the_same_thread,
             [
                 ("ok", QUESTION, ["card"], []),
-                (
-                    "retrieval_only",
-                    "gift cards",
-                    ["card", "gift"],
-                    [("gift cards", ["card", "gift"])],
-                ),
+                ("retrieval_only", "gift cards", ["card", "gift"], [("gift cards", ["card", "gift"])]),
             ],
         ),
-        (
-            answered_from_something_else,
-            [("retrieval_only", "gift cards", BOTH, [("gift cards", BOTH)])],
-        ),
+        (answered_from_something_else, [("retrieval_only", "gift cards", BOTH, [("gift cards", BOTH)])]),
     ],
     ids=lambda value: getattr(value, "__name__", ""),
 )
@@ -274,9 +249,7 @@ def test_a_search_is_scored_after_a_moment_and_waits_for_a_call_that_is_under_wa
 
         chain = PROMPT | RunnableLambda(wait) | ScriptedModel(script=[ANSWER]) | StrOutputParser()
         context = copy_context()
-        asking = threading.Thread(
-            target=context.run, args=(chain.invoke, pasted(found), watch.config)
-        )
+        asking = threading.Thread(target=context.run, args=(chain.invoke, pasted(found), watch.config))
         asking.start()
         assert began.wait(30)
         monkeypatch.setattr(lone_retrieval, "WAIT_S", 0.0)
@@ -320,9 +293,7 @@ def test_what_waits_at_the_end_is_scored_or_counted(monkeypatch: pytest.MonkeyPa
 
 @settings(max_examples=25, deadline=None)
 @given(order=st.permutations([0, 0, 1, 1, 2, 2, 3, 3]), documents=st.permutations([*FACTS]))
-def test_requests_at_once_never_get_each_others_documents(
-    order: list[int], documents: list[str]
-) -> None:
+def test_requests_at_once_never_get_each_others_documents(order: list[int], documents: list[str]) -> None:
     """Four tasks and, in the same order, one thread: each user gets their own documents in every order of steps."""
     users = [(f"What about {name}?", list(dict.fromkeys([name, "card"]))) for name in documents]
     users.append(("Why so?", ["fee"]))
@@ -352,9 +323,7 @@ def test_requests_at_once_never_get_each_others_documents(
             else:
                 found[number] = retriever(*names).invoke(question, config)
 
-    expected = sorted(
-        json.dumps(("ok", question, names, [(question, names)])) for question, names in users
-    )
+    expected = sorted(json.dumps(("ok", question, names, [(question, names)])) for question, names in users)
     for run in (lambda config: asyncio.run(all_users(config)), one_thread):
         made = Watch()
         copy_context().run(run, made.config)

@@ -55,10 +55,7 @@ def test_a_call_that_stands_in_another_trace_is_no_request_of_its_own(more, word
     """As the OpenAI client's below LangChain, whose instrumentations make no span current; it comes first."""
     assembler, _, traces = _assembler()
     said = "llm.output_messages.0.message.content"
-    root, outer = (
-        openinference(1, None, "CHAIN"),
-        openinference(2, 1, "LLM", **{said: "Because."}, end=9),
-    )
+    root, outer = (openinference(1, None, "CHAIN"), openinference(2, 1, "LLM", **{said: "Because."}, end=9))
     inner = openinference(3, None, "LLM", **{said: words}, end=4)
     for one, fields in ((inner, {"scope": "openai", **more}), (outer, {"scope": "langchain"})):
         for key, value in fields.items():
@@ -105,9 +102,7 @@ def test_what_retrieves_after_the_request_above_it_has_ended_is_another_request(
     for number, (question, text) in enumerate(asked.items()):
         first = 1 + 10 * number
         spans += [
-            openinference(
-                first, number or None, "CHAIN", input=question, output="Yes.", end=first + 8
-            ),
+            openinference(first, number or None, "CHAIN", input=question, output="Yes.", end=first + 8),
             openinference(first + 1, first, "RETRIEVER", input=question, **documents(text)),
         ]
     requests = read_trace(spans).requests
@@ -127,10 +122,7 @@ def test_what_retrieves_after_the_request_above_it_has_ended_is_another_request(
 def test_a_reply_may_come_in_a_trace_of_its_own(more, complete, reason):
     """As Logfire writes what was streamed: the call waits for it, and is no second request."""
     assembler, clock, traces = _assembler(grace_s=1.0, idle_s=30.0)
-    sent = {
-        "llm.input_messages.0.message.content": "Why?",
-        "llm.input_messages.0.message.role": "user",
-    }
+    sent = {"llm.input_messages.0.message.content": "Why?", "llm.input_messages.0.message.role": "user"}
     reply = {"llm.output_messages.0.message.content": "Because."}
     bare = openinference(1, None, "LLM", **sent)
     whole = openinference(2, None, "LLM", **sent | reply)
@@ -225,10 +217,7 @@ def test_many_tiny_spans_take_a_bounded_room():
     assembler, _, _ = _assembler(max_spans=1_000, max_bytes=10_000_000)
     for number in range(0, 20_000, 100):
         assembler.add(
-            _of(
-                number % 7,
-                *(span(number + one, 1, attributes={"x": "y" * 99}) for one in range(100)),
-            )
+            _of(number % 7, *(span(number + one, 1, attributes={"x": "y" * 99}) for one in range(100)))
         )
         assert assembler.stats().open <= 1_000
         assert assembler.stats().bytes <= 10_000_000
@@ -275,9 +264,7 @@ def test_what_it_says_that_spans_take_is_what_they_take(in_a_trace, texts):
 
 def test_what_nobody_reads_is_not_kept():
     assembler, _, traces = _assembler()
-    assembler.add(
-        [span(1, None, attributes={"db.statement": "x" * 999, "http.response.status_code": 500})]
-    )
+    assembler.add([span(1, None, attributes={"db.statement": "x" * 999, "http.response.status_code": 500})])
     assembler.drain()
 
     assert traces[0].spans[0].attributes == {"http.response.status_code": 500}
@@ -295,16 +282,13 @@ def test_our_own_spans_are_never_taken_in():
 @settings(deadline=None)
 @given(
     st.lists(
-        st.tuples(st.integers(0, 5), st.integers(0, 9), st.integers(0, 9), st.integers(0, 3)),
-        max_size=60,
+        st.tuples(st.integers(0, 5), st.integers(0, 9), st.integers(0, 9), st.integers(0, 3)), max_size=60
     ),
     st.integers(1, 12),
     st.integers(1, 4),
 )
 def test_every_span_is_delivered_once_or_counted(steps, max_spans, max_traces):
-    assembler, clock, traces = _assembler(
-        max_spans=max_spans, max_traces=max_traces, late_s=3.0, idle_s=2.0
-    )
+    assembler, clock, traces = _assembler(max_spans=max_spans, max_traces=max_traces, late_s=3.0, idle_s=2.0)
     for trace, number, parent, pause in steps:
         assembler.add(_of(trace, openinference(number, parent, "CHAIN", **documents("x"))))
         clock.now += pause
@@ -331,9 +315,7 @@ def _steps(shape, size, monkeypatch):
     for number in range(2, size):
         parent = {"deep": number - 1, "wide": 1, "flat": None}[shape]
         kind = "RETRIEVER" if number % 3 == 0 and shape != "deep" else "CHAIN"
-        spans.append(
-            openinference(number, parent, kind, input="Why?", **documents(f"text {number}"))
-        )
+        spans.append(openinference(number, parent, kind, input="Why?", **documents(f"text {number}")))
     read_trace(spans)
     monkeypatch.setattr(SpanTree, "parent", ask)
     return len(taken)

@@ -12,11 +12,7 @@ def _reranked(*queries, asked=None):
     """A request whose retrievers had these queries; a reranker took their documents together."""
     retrievers = [
         openinference(
-            number,
-            1,
-            "RETRIEVER",
-            **documents(f"text {number}"),
-            **({} if query is None else {"input": query}),
+            number, 1, "RETRIEVER", **documents(f"text {number}"), **({} if query is None else {"input": query})
         )
         for number, query in enumerate(queries, start=2)
     ]
@@ -43,9 +39,7 @@ def _reranked(*queries, asked=None):
         (("And there?",), None, None),
     ],
 )
-def test_what_was_searched_for_is_the_same_for_the_command_line_and_the_processor(
-    queries, asked, expected
-):
+def test_what_was_searched_for_is_the_same_for_the_command_line_and_the_processor(queries, asked, expected):
     found = _reranked(*queries, asked=asked)
 
     assert sample_of(found).search_query == expected
@@ -76,9 +70,7 @@ def test_two_queries_under_one_reranker_are_none_to_the_callback_too():
 
 
 def test_a_question_said_around_the_request_is_what_queries_are_compared_with():
-    scope = RequestScope(
-        question="weather Riga", name="weather", reference=Reference(answer="Rain.")
-    )
+    scope = RequestScope(question="weather Riga", name="weather", reference=Reference(answer="Rain."))
     sample = build_run(_reranked("weather Riga"), scope).sample
 
     assert (sample.question, sample.search_query, sample.name) == ("weather Riga", None, "weather")
@@ -97,9 +89,7 @@ def test_a_question_said_around_the_request_is_what_queries_are_compared_with():
 )
 def test_metadata_on_spans_is_that_of_the_request(attributes):
     """The request's own span wins over those within it."""
-    retriever = openinference(
-        2, 1, "RETRIEVER", **documents("text"), **{"ragmeter.metadata.tenant": "inner"}
-    )
+    retriever = openinference(2, 1, "RETRIEVER", **documents("text"), **{"ragmeter.metadata.tenant": "inner"})
     whole = openinference(1, None, "CHAIN", "qa", input="q", output="a", **attributes)
     run = build_run(only(whole, retriever))
     assert run.framework_metadata["tenant"] == "acme"

@@ -32,18 +32,14 @@ def _call(number, prompt, said, **more):
 
 
 def _asked(answer, *spans, question="Are sale items refunded?"):
-    return only(
-        openinference(1, None, "CHAIN", "qa", input=question, output=answer, end=60), *spans
-    )
+    return only(openinference(1, None, "CHAIN", "qa", input=question, output=answer, end=60), *spans)
 
 
 VOUCHERS = (
     "A voucher is valid for three years from the day on which it was issued and is sent by electronic mail. "
     "It can be used for several orders until nothing is left of it."
 )
-CATS = (
-    "Cats sleep for up to sixteen hours a day, most of them around noon, and hunt at dawn and dusk."
-)
+CATS = "Cats sleep for up to sixteen hours a day, most of them around noon, and hunt at dawn and dusk."
 ANSWER = "No, sale items are exchanged for a voucher that is valid for three years."
 
 
@@ -115,10 +111,7 @@ def test_a_result_that_says_that_nothing_was_found_is_empty(output):
 
 @pytest.mark.parametrize("by", ["RETRIEVER", "TOOL"])
 def test_of_rows_that_nobody_knows_the_longest_text_is_the_passage(by):
-    rows = {
-        "total": 2,
-        "rows": [{"title": "Returns", "html": RETURNS, "score": 0.5}, {"html": CATS}],
-    }
+    rows = {"total": 2, "rows": [{"title": "Returns", "html": RETURNS, "score": 0.5}, {"html": CATS}]}
     asked = _gave(rows, by=by)
 
     assert [(item.id, item.text, item.score) for item in asked.contexts] == [
@@ -134,9 +127,7 @@ def test_a_retriever_that_gave_back_a_text_found_it():
 
 def _with_tool(result, prompt, *inside, **more):
     return found(
-        openinference(
-            1, None, "AGENT", "shop", input="Are sale items refunded?", output=ANSWER, end=60
-        ),
+        openinference(1, None, "AGENT", "shop", input="Are sale items refunded?", output=ANSWER, end=60),
         openinference(2, 1, "TOOL", "look", input="sale items", output=result, end=3, **more),
         *inside,
         _call(4, prompt, ANSWER),
@@ -219,9 +210,7 @@ def _chat(sent, *choices):
 
 def test_of_alternative_completions_the_first_is_the_answer():
     prompt = f"Context:\n[1] {RETURNS}\n[2] {VOUCHERS}\n\nQuestion: Are sale items refunded?"
-    choices = [
-        {"content": said, "finish_reason": "stop"} for said in (ANSWER, "They may be, who knows.")
-    ]
+    choices = [{"content": said, "finish_reason": "stop"} for said in (ANSWER, "They may be, who knows.")]
 
     assert only(_chat([{"role": "user", "content": prompt}], *choices)).answer == ANSWER
 
@@ -239,9 +228,7 @@ def test_a_completion_is_read_and_a_conversation_written_out_for_it_is_one():
         message = f"llm.input_messages.{place}.message"
         sent |= {f"{message}.role": role.strip(), f"{message}.content": text}
     outer = openinference(1, None, "LLM", "chat", output={"text": ANSWER}, end=9, **sent)
-    inner = openinference(
-        2, 1, "LLM", "complete", input={"prompt": prompt}, output={"text": ANSWER}
-    )
+    inner = openinference(2, 1, "LLM", "complete", input={"prompt": prompt}, output={"text": ANSWER})
 
     asked = only(outer, inner)
 
@@ -291,9 +278,7 @@ def test_documents_beside_a_models_words_are_what_it_saw(sent, said):
                 "gen_ai.input.messages": json.dumps(
                     [{"role": "user", "content": [*sent, {"type": "text", "text": "Refunded?"}]}]
                 ),
-                "gen_ai.output.messages": json.dumps(
-                    [{"role": "assistant", "content": ANSWER, **said}]
-                ),
+                "gen_ai.output.messages": json.dumps([{"role": "assistant", "content": ANSWER, **said}]),
             },
         )
     )
@@ -309,18 +294,13 @@ def test_two_questions_below_a_span_that_says_nothing_are_two_requests(with_retr
         "Are sale items refunded?": (RETURNS, VOUCHERS),
         "When do cats sleep?": (CATS, "Dogs sleep at night, as a rule."),
     }
-    said = {
-        "Are sale items refunded?": ANSWER,
-        "When do cats sleep?": "Around noon, most of all, it seems.",
-    }
+    said = {"Are sale items refunded?": ANSWER, "When do cats sleep?": "Around noon, most of all, it seems."}
     spans = [span(1, None, "batch", end=90)]
     for number, (question, passages) in enumerate(asked.items(), 2):
         prompt = "Context:\n{}\n---\n{}\n\nQuestion: {}".format(*passages, question)
         spans.append(_call(number + 4, prompt, said[question]))
         if with_retrievals:
-            spans.append(
-                openinference(number, 1, "RETRIEVER", input=question, **documents(*passages))
-            )
+            spans.append(openinference(number, 1, "RETRIEVER", input=question, **documents(*passages)))
 
     requests = found(*spans)
 
@@ -339,9 +319,7 @@ def test_a_function_whose_text_a_model_was_sent_as_a_tools_retrieves():
     call = {"gen_ai.operation.name": "chat", "events": json.dumps(messages)}
     asked = only(
         span(1, None, "Agent workflow", end=90, attributes={"name": "Agent workflow"}),
-        span(
-            2, 1, attributes={"input": {"query": "sale"}, "return": f"{RETURNS}\n---\n{VOUCHERS}"}
-        ),
+        span(2, 1, attributes={"input": {"query": "sale"}, "return": f"{RETURNS}\n---\n{VOUCHERS}"}),
         span(3, 1, attributes=call),
     )
 
@@ -366,9 +344,7 @@ def test_an_agent_that_serves_as_a_tool_does_not_retrieve():
 
 def test_a_chain_of_replies_too_long_to_follow_leaves_it_to_the_retrieval():
     """Contexts of a part of the chain would be said to be all that the model saw."""
-    passages = [
-        f"Chapter {n} says that item number {n} is exchanged within {n} days." for n in range(12)
-    ]
+    passages = [f"Chapter {n} says that item number {n} is exchanged within {n} days." for n in range(12)]
     replies = [f"So far: the chapters up to number {n} speak of exchanges." for n in range(12)]
     calls = [
         _call(
@@ -407,9 +383,7 @@ CHAT = f"User: Are sale items refunded?\nAssistant: {ANSWER}"
 )  # fmt: skip
 def test_what_a_model_says_about_an_answer_is_not_the_answer(sent, said, answers):
     root = openinference(1, None, "CHAIN", "qa", input="Are sale items refunded?", end=60)
-    asked = only(
-        root, _retriever(RETURNS), _call(3, f"Context: {RETURNS}", ANSWER), _call(4, sent, said)
-    )
+    asked = only(root, _retriever(RETURNS), _call(3, f"Context: {RETURNS}", ANSWER), _call(4, sent, said))
 
     assert asked.answer == (said if answers else ANSWER)
 
@@ -419,9 +393,7 @@ def test_of_a_context_that_is_not_divided_the_answer_is_judged_and_no_rank_is_gu
     context = f"{FEES}\nThe desk closes at seven.\n{LOCKS}"
     prompt = f"Context:\n{context}\n\nQuestion: What does a late return cost?"
     sent = json.dumps([{"role": "user", "parts": [{"type": "text", "content": prompt}]}])
-    said = json.dumps(
-        [{"role": "assistant", "parts": [{"type": "text", "content": "Four euros."}]}]
-    )
+    said = json.dumps([{"role": "assistant", "parts": [{"type": "text", "content": "Four euros."}]}])
     operation = "gen_ai.operation.name"
     request = only(
         span(1, None, "ask", attributes={operation: "invoke_workflow"}),

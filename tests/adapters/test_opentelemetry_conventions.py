@@ -10,12 +10,7 @@ from ragmeter.adapters.opentelemetry.build import sample_of
 from ragmeter.adapters.opentelemetry.record import LogNote
 from ragmeter.adapters.opentelemetry.requests import read_trace
 from ragmeter.adapters.reading.results import RetrievalTool, cut
-from ragmeter.adapters.reading.values import (
-    answer_in,
-    documents_in,
-    messages_in,
-    question_in,
-)
+from ragmeter.adapters.reading.values import answer_in, documents_in, messages_in, question_in
 from ragmeter.metrics import ConfigurationError
 
 
@@ -61,9 +56,7 @@ def test_a_retriever_in_a_retriever_counts_once():
 
 def test_the_inner_retriever_counts_where_the_outer_one_says_nothing():
     outer = openinference(2, 1, "RETRIEVER", end=9)
-    inner = [
-        openinference(n, 2, "RETRIEVER", **documents(text)) for n, text in ((3, "a"), (5, "b"))
-    ]
+    inner = [openinference(n, 2, "RETRIEVER", **documents(text)) for n, text in ((3, "a"), (5, "b"))]
 
     assert texts(only(*_request(outer, *inner))) == ["a", "b"]
 
@@ -95,24 +88,15 @@ def test_what_left_retriever_and_reranker_are_stages_of_the_sample():
         *_request(
             openinference(2, 1, "RETRIEVER", "search", **documents("a", "b", "c")),
             openinference(
-                3,
-                1,
-                "RERANKER",
-                "rerank",
-                **documents("c", "a", prefix="reranker.output_documents"),
+                3, 1, "RERANKER", "rerank", **documents("c", "a", prefix="reranker.output_documents")
             ),
         )
     )
 
     sample = sample_of(request)
 
-    told = [
-        (one.name, one.kind, [c.text for c in one.contexts], one.inputs) for one in sample.stages
-    ]
-    assert told == [
-        ("search", "retriever", ["a", "b", "c"], ()),
-        ("rerank", "postprocessor", ["c", "a"], (0,)),
-    ]
+    told = [(one.name, one.kind, [c.text for c in one.contexts], one.inputs) for one in sample.stages]
+    assert told == [("search", "retriever", ["a", "b", "c"], ()), ("rerank", "postprocessor", ["c", "a"], (0,))]
     assert sample.stages[1].contexts[0] is sample.stages[0].contexts[2]
 
 
@@ -171,10 +155,7 @@ def test_what_the_model_was_not_sent_was_not_seen():
 
 def test_what_a_model_would_have_been_sent_is_not_known_when_it_was_not_called():
     first, second = "The first of two long enough texts.", "The other one, found after it."
-    asked = {
-        "llm.input_messages.0.message.role": "user",
-        "llm.input_messages.0.message.content": first,
-    }
+    asked = {"llm.input_messages.0.message.role": "user", "llm.input_messages.0.message.content": first}
     request = only(
         *_request(
             openinference(2, 1, "RETRIEVER", **documents(first)),
@@ -206,9 +187,7 @@ def test_what_a_model_reasoned_is_not_its_answer():
 
 
 def test_hidden_texts_are_not_taken_from_where_they_leak():
-    leak = openinference(
-        3, 1, "PROMPT", **{"llm.prompt_template.variables": json.dumps({"context": "a text"})}
-    )
+    leak = openinference(3, 1, "PROMPT", **{"llm.prompt_template.variables": json.dumps({"context": "a text"})})
     request = only(
         *_request(
             openinference(2, 1, "RETRIEVER", **documents("__REDACTED__", ids=["7"])),
@@ -338,10 +317,7 @@ def test_a_reranking_that_does_not_say_what_it_kept_hides_what_the_model_saw():
     assert found(spans[0], spans[2]) == []
 
 
-_KIOSK = (
-    "The van delivers parcels on weekdays.",
-    "The kiosk keeps a missed parcel for seven days.",
-)
+_KIOSK = ("The van delivers parcels on weekdays.", "The kiosk keeps a missed parcel for seven days.")
 _ASKED, _SAID = "How long does the kiosk keep it?", "For seven days."
 _CONTEXT = "Context:\n" + "\n\n".join(_KIOSK)
 _RESPONSES = {"model": "m", "instructions": _CONTEXT, "input": _ASKED}
@@ -367,9 +343,7 @@ def _model(sent, said, *, number=4, parent=None, **more):
                     attributes={
                         "mlflow.spanType": '"CHAT_MODEL"',
                         "mlflow.spanInputs": json.dumps(_RESPONSES),
-                        "mlflow.spanOutputs": json.dumps(
-                            {"output": [{"role": "assistant", "content": _SAID}]}
-                        ),
+                        "mlflow.spanOutputs": json.dumps({"output": [{"role": "assistant", "content": _SAID}]}),
                     },
                 )
             ],
@@ -401,9 +375,7 @@ def _model(sent, said, *, number=4, parent=None, **more):
             _request(
                 openinference(2, 1, "RETRIEVER", **documents(*_KIOSK)),
                 openinference(3, 1, "RERANKER"),
-                openinference(
-                    4, 1, "LLM", input=f"Context:\n{_KIOSK[1]}\n\nQuestion: {_ASKED}", output=_SAID
-                ),
+                openinference(4, 1, "LLM", input=f"Context:\n{_KIOSK[1]}\n\nQuestion: {_ASKED}", output=_SAID),
                 question=_ASKED,
                 answer=_SAID,
             ),
@@ -411,9 +383,7 @@ def _model(sent, said, *, number=4, parent=None, **more):
         ),
         (  # a crew without inputs; its tool's name stands in `tools`
             _request(
-                openinference(
-                    2, 1, "TOOL", **{"tool.name": "kiosk"}, output={"rules": _KIOSK, "count": 2}
-                ),
+                openinference(2, 1, "TOOL", **{"tool.name": "kiosk"}, output={"rules": _KIOSK, "count": 2}),
                 question={},
                 answer={"raw": _SAID},
                 crew_tasks=json.dumps([{"description": _ASKED}]),
@@ -441,8 +411,7 @@ def test_question_documents_and_answer_stand_where_emitters_put_them(spans, kept
 )
 def test_values_cut_by_a_limit_on_their_length_are_truncated(spans):
     short = [
-        replace(one, attributes={key: value[:30] for key, value in one.attributes.items()})
-        for one in spans
+        replace(one, attributes={key: value[:30] for key, value in one.attributes.items()}) for one in spans
     ]
     reading = read_trace(short)
 
@@ -488,9 +457,7 @@ def test_log_records_tell_question_and_answer_of_a_request():
         event="gen_ai.client.inference.operation.details",
         attributes={
             "gen_ai.prompt.variable.question": "Why?",
-            "gen_ai.output.messages": [
-                {"role": "assistant", "parts": [{"type": "text", "content": "So."}]}
-            ],
+            "gen_ai.output.messages": [{"role": "assistant", "parts": [{"type": "text", "content": "So."}]}],
         },
     )
     request = only(
@@ -520,13 +487,7 @@ def test_llama_index_by_openllmetry_is_told_by_its_nodes():
 
     request = only(
         task(1, None, "Engine", {"str_or_query_bundle": "Why?"}, {"response": "So."}),
-        task(
-            2,
-            1,
-            "ShopSearch",
-            {"bundle": {"query_str": "Why?"}},
-            [node("a", "one"), node("b", "two")],
-        ),
+        task(2, 1, "ShopSearch", {"bundle": {"query_str": "Why?"}}, [node("a", "one"), node("b", "two")]),
         task(3, 1, "Cut", {"nodes": [node("a", "one"), node("b", "two")]}, [node("b", "two")]),
     )
 
@@ -536,10 +497,7 @@ def test_llama_index_by_openllmetry_is_told_by_its_nodes():
 def test_a_function_traced_as_a_task_is_a_retrieval_by_its_name_and_what_it_gave():
     def decorated(number, parent, kind, name, gave):
         told = {"traceloop.span.kind": kind, "traceloop.entity.name": name}
-        values = {
-            "traceloop.entity.input": '{"args": ["Why?"]}',
-            "traceloop.entity.output": json.dumps(gave),
-        }
+        values = {"traceloop.entity.input": '{"args": ["Why?"]}', "traceloop.entity.output": json.dumps(gave)}
         return span(number, parent, attributes={**told, **values})
 
     request = only(
@@ -580,18 +538,12 @@ TOOL = RetrievalTool("search_*")
         ("[a.md] one\n---\n[b.md] two\n\nmore", [("one", "a.md"), ("two\n\nmore", "b.md")]),
         ("one\n\ntwo", [("one", None), ("two", None)]),
         ("Document 1:\none\nDocument 2:\ntwo", [("one", None), ("two", None)]),
-        (
-            "===== Document 0 =====\none\n===== Document 1 =====\ntwo",
-            [("one", None), ("two", None)],
-        ),
+        ("===== Document 0 =====\none\n===== Document 1 =====\ntwo", [("one", None), ("two", None)]),
         ("[1] one\n[2] two", [("one", None), ("two", None)]),
         ('<doc id="a">one</doc>\n<doc id="b">two</doc>', [("one", "a"), ("two", "b")]),
         ('{"content": "one", "type": "tool"}', [("one", None)]),
         ('[{"type": "text", "text": "one"}]', [("one", None)]),
-        (
-            "[{'id': 'a', 'text': \"it's one\"}, {'text': 'two'}]",
-            [("it's one", "a"), ("two", None)],
-        ),
+        ("[{'id': 'a', 'text': \"it's one\"}, {'text': 'two'}]", [("it's one", "a"), ("two", None)]),
         ("['one', 'two']", [("one", None), ("two", None)]),
         ("[refund.md] one", [("one", "refund.md")]),
         ("No results found.", []),
@@ -715,9 +667,7 @@ def test_the_answer_is_found(value, wanted):
     assert answer_in(value) == wanted
 
 
-@pytest.mark.parametrize(
-    "value", ["a text", "12", {"a": 1}, [{"role": "user", "content": "x"}], 7, None]
-)
+@pytest.mark.parametrize("value", ["a text", "12", {"a": 1}, [{"role": "user", "content": "x"}], 7, None])
 def test_what_is_no_list_of_documents_is_none(value):
     assert documents_in(value) is None
 

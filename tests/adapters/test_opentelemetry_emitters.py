@@ -104,10 +104,7 @@ def test_the_line_to_add_makes_a_request_of_what_was_none(spans, line, ids):
     [
         ("opentelemetry.instrumentation.openai.v1", "TRACELOOP_TRACE_CONTENT"),
         ("opentelemetry.instrumentation.openai_v2", "GENAI_CAPTURE_MESSAGE_CONTENT=true"),
-        (
-            "opentelemetry.instrumentation.genai.langchain",
-            "GENAI_CAPTURE_MESSAGE_CONTENT=SPAN_ONLY",
-        ),
+        ("opentelemetry.instrumentation.genai.langchain", "GENAI_CAPTURE_MESSAGE_CONTENT=SPAN_ONLY"),
     ],
 )
 def test_the_switch_is_the_one_that_the_instrumentation_obeys(scope, switch):
@@ -131,10 +128,7 @@ def test_a_span_of_no_convention_retrieves_if_the_user_says_so():
 def _model(number, parent, said="yes"):
     """A judge's or an indexer's call of a model."""
     sent = f"Context: {FIRST}\nAnswer: {ANSWER}\nIs it supported?"
-    prompt = {
-        "llm.input_messages.0.message.role": "user",
-        "llm.input_messages.0.message.content": sent,
-    }
+    prompt = {"llm.input_messages.0.message.role": "user", "llm.input_messages.0.message.content": sent}
     return openinference(number, parent, "LLM", output=said, **prompt)
 
 

@@ -9,11 +9,7 @@ from opentelemetry import baggage, context, trace
 from opentelemetry._logs import LogRecord
 from opentelemetry.sdk._logs import LoggerProvider
 from opentelemetry.sdk._logs.export import InMemoryLogRecordExporter, SimpleLogRecordProcessor
-from opentelemetry.sdk.trace import (
-    ConcurrentMultiSpanProcessor,
-    SynchronousMultiSpanProcessor,
-    TracerProvider,
-)
+from opentelemetry.sdk.trace import ConcurrentMultiSpanProcessor, SynchronousMultiSpanProcessor, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import SpanContext, Status, StatusCode, TraceFlags
@@ -42,9 +38,7 @@ class _Traced:
         self.memory = InMemoryExporter()
         self.provider = TracerProvider()
         self.spans = InMemorySpanExporter()
-        self.exporter = OpenTelemetryExporter(
-            tracer_provider=self.provider, metrics=False, events="off"
-        )
+        self.exporter = OpenTelemetryExporter(tracer_provider=self.provider, metrics=False, events="off")
         self.meter = RagMeter(exporters=[self.memory, self.exporter], **options.pop("meter", {}))
         self.processor = RagMeterSpanProcessor(self.meter, **options).attach(self.provider)
         self.provider.add_span_processor(SimpleSpanProcessor(self.spans))
@@ -57,9 +51,7 @@ class _Traced:
     def ask(self, question="Why?", answer="Because it rains.", texts=("It rains.",), **attributes):
         with self.tracer.start_as_current_span("qa", attributes={KIND: "CHAIN"}) as request:
             request.set_attributes({"input.value": question, "output.value": answer, **attributes})
-            with self.tracer.start_as_current_span(
-                "retrieve", attributes={KIND: "RETRIEVER"}
-            ) as found:
+            with self.tracer.start_as_current_span("retrieve", attributes={KIND: "RETRIEVER"}) as found:
                 for place, text in enumerate(texts):
                     found.set_attribute(f"retrieval.documents.{place}.document.content", text)
         return request
@@ -100,10 +92,7 @@ def test_a_traced_request_is_scored(traced):
     assert result.sample.answer == "Because it rains."
     assert [one.text for one in result.sample.contexts] == ["It rains."]
     context = request.get_span_context()
-    assert (result.run.target.trace_id, result.run.target.span_id) == (
-        context.trace_id,
-        context.span_id,
-    )
+    assert (result.run.target.trace_id, result.run.target.span_id) == (context.trace_id, context.span_id)
     assert result.run.target.trace_flags.sampled
     assert result.run.retrievals[0].target is not None
     assert result.scores["context_count"].value == 1.0
@@ -113,10 +102,7 @@ def test_a_request_of_one_call_is_judged_on_that_calls_span(traced):
     """No span above it says anything, and its documents stand in its prompt."""
     sent = "Context:\nIt rains a lot in the mountains.\n---\nThe sun shines on the plains.\n\nQuestion: Why?"
     said = {"gen_ai.prompt": sent, "gen_ai.completion": "It rains in the mountains a lot."}
-    with (
-        traced.tracer.start_as_current_span("job"),
-        traced.tracer.start_as_current_span("chat") as call,
-    ):
+    with traced.tracer.start_as_current_span("job"), traced.tracer.start_as_current_span("chat") as call:
         call.set_attributes({"gen_ai.operation.name": "chat", **said})
 
     [result] = traced.results()
@@ -125,9 +111,7 @@ def test_a_request_of_one_call_is_judged_on_that_calls_span(traced):
     assert result.run.target.span_id == call.get_span_context().span_id
     traced.provider.force_flush()
     [scores] = [
-        one
-        for one in traced.spans.get_finished_spans()
-        if one.instrumentation_scope.name == "ragmeter"
+        one for one in traced.spans.get_finished_spans() if one.instrumentation_scope.name == "ragmeter"
     ]
     assert scores.parent.span_id == call.get_span_context().span_id
 
@@ -137,11 +121,7 @@ def test_our_own_spans_are_not_taken_in(traced):
 
     assert len(traced.results()) == 1
     assert len(traced.results()) == 1
-    assert [
-        span
-        for span in traced.spans.get_finished_spans()
-        if span.instrumentation_scope.name == "ragmeter"
-    ]
+    assert [span for span in traced.spans.get_finished_spans() if span.instrumentation_scope.name == "ragmeter"]
     assert traced.processor.assembly().lost == {}
 
 
@@ -164,19 +144,13 @@ def test_the_shutdown_of_the_provider_loses_nothing():
     traced.provider.shutdown()
 
     assert len(traced.memory.results) == 1
-    judged = [
-        s for s in traced.spans.get_finished_spans() if s.instrumentation_scope.name == "ragmeter"
-    ]
+    judged = [s for s in traced.spans.get_finished_spans() if s.instrumentation_scope.name == "ragmeter"]
     assert judged
 
 
 def test_a_failed_request_is_one(traced):
-    with traced.tracer.start_as_current_span(
-        "qa", attributes={KIND: "CHAIN", "input.value": "Why?"}
-    ) as span:
-        with traced.tracer.start_as_current_span(
-            "retrieve", attributes={KIND: "RETRIEVER"}
-        ) as found:
+    with traced.tracer.start_as_current_span("qa", attributes={KIND: "CHAIN", "input.value": "Why?"}) as span:
+        with traced.tracer.start_as_current_span("retrieve", attributes={KIND: "RETRIEVER"}) as found:
             found.set_status(Status(StatusCode.ERROR))
         span.set_status(Status(StatusCode.ERROR))
         span.set_attribute("error.type", "ConnectionError")
@@ -285,10 +259,7 @@ def test_what_is_missing_is_counted_and_said_once(traced, caplog):
         assert traced.results() == []
 
     [(missing, count)] = traced.processor.missing.items()
-    assert (missing.convention, missing.scope) == (
-        "openinference",
-        "openinference.instrumentation.toy",
-    )
+    assert (missing.convention, missing.scope) == ("openinference", "openinference.instrumentation.toy")
     assert (missing.reason, count) == ("redacted", 3)
     assert traced.meter.stats().dropped == {"redacted": 3}
     said = [record.getMessage() for record in caplog.records if "redacted" in record.getMessage()]
@@ -323,9 +294,7 @@ def test_what_stands_in_log_records_is_read(traced):
 
 def test_tools_that_retrieve_are_named():
     traced = _Traced(retrieval_tools=["search_*"])
-    with traced.tracer.start_as_current_span(
-        "agent", attributes={KIND: "AGENT", "input.value": "Why?"}
-    ):
+    with traced.tracer.start_as_current_span("agent", attributes={KIND: "AGENT", "input.value": "Why?"}):
         with traced.tracer.start_as_current_span("search_docs", attributes={KIND: "TOOL"}) as tool:
             tool.set_attribute("output.value", "one\n\ntwo")
 
@@ -411,9 +380,7 @@ def test_what_was_attached_last_still_sends_its_scores_at_shutdown():
     traced = _Traced()
     traced.provider, traced.spans = TracerProvider(), InMemorySpanExporter()
     traced.provider.add_span_processor(SimpleSpanProcessor(traced.spans))
-    meter = RagMeter(
-        exporters=[OpenTelemetryExporter(traced.provider, metrics=False, events="off")]
-    )
+    meter = RagMeter(exporters=[OpenTelemetryExporter(traced.provider, metrics=False, events="off")])
     RagMeterSpanProcessor(meter).attach(traced.provider)
     traced.tracer = traced.provider.get_tracer("toy")
     traced.ask()
@@ -437,17 +404,13 @@ def test_a_second_meter_on_a_provider_is_named_with_what_to_do(traced, caplog):
     assert [one.sample.question for one in traced.results()] == ["Why?"]
 
 
-@pytest.mark.parametrize(
-    "provider", [None, trace.ProxyTracerProvider(), trace.NoOpTracerProvider()]
-)
+@pytest.mark.parametrize("provider", [None, trace.ProxyTracerProvider(), trace.NoOpTracerProvider()])
 def test_a_provider_without_processors_is_refused_with_the_fix(provider, monkeypatch):
     """Not where tracing was switched off from outside: the application starts as before."""
     processor = RagMeterSpanProcessor(RagMeter(exporters=[InMemoryExporter()]))
     monkeypatch.setattr(trace, "get_tracer_provider", trace.NoOpTracerProvider)
 
-    with pytest.raises(
-        ConfigurationError, match=r"takes no span processors: attach after.*`ragmeter serve`"
-    ):
+    with pytest.raises(ConfigurationError, match=r"takes no span processors: attach after.*`ragmeter serve`"):
         processor.attach(provider)
     monkeypatch.setenv("OTEL_SDK_DISABLED", "True")
     assert processor.attach(provider) is processor
@@ -468,9 +431,7 @@ def test_texts_are_left_out_of_what_is_exported():
     traced, sent = _Traced(), InMemorySpanExporter()
     traced.provider.add_span_processor(SimpleSpanProcessor(TextStrippingExporter(sent)))
 
-    request = traced.ask(
-        question="Who is Anna?", **{"session.id": "s1", "llm.token_count.total": 7}
-    )
+    request = traced.ask(question="Who is Anna?", **{"session.id": "s1", "llm.token_count.total": 7})
     with traced.tracer.start_as_current_span("model", attributes={KIND: "LLM"}) as span:
         span.record_exception(ValueError("Anna was refused"))
         span.set_status(Status(StatusCode.ERROR, "Anna was refused"))
@@ -488,11 +449,7 @@ def test_texts_are_left_out_of_what_is_exported():
     assert "Anna" in whole
     assert "Anna" not in shown
     assert "rains" not in shown
-    assert dict(left["qa"].attributes) == {
-        KIND: "CHAIN",
-        "session.id": "s1",
-        "llm.token_count.total": 7,
-    }
+    assert dict(left["qa"].attributes) == {KIND: "CHAIN", "session.id": "s1", "llm.token_count.total": 7}
     assert left["qa"].context == request.get_span_context()
     assert left["SELECT"].attributes["db.statement"] == "SELECT 1"
     assert left["model"].status.status_code is StatusCode.ERROR

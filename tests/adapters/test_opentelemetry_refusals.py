@@ -41,11 +41,7 @@ def _openai(**message):
 
 def _langchain(content, **kwargs):
     """What LangChain's instrumentation writes of a model's result."""
-    message = {
-        "id": ["x", "AIMessage"],
-        "type": "constructor",
-        "kwargs": {"content": content, **kwargs},
-    }
+    message = {"id": ["x", "AIMessage"], "type": "constructor", "kwargs": {"content": content, **kwargs}}
     return {"generations": [[{"text": "", "message": message}]]}
 
 
@@ -59,10 +55,7 @@ PART = "llm.output_messages.0.message."
         (_gen_ai([{"role": "assistant", "parts": [{"type": "refusal", "refusal": NO}]}]), NO),
         (_gen_ai([{"role": "assistant", "parts": [], "finish_reason": "content_filter"}]), None),
         (_gen_ai([PLAIN | {"finish_reason": "content_filter"}]), "It is 21 m."),
-        (
-            _gen_ai([PLAIN], **{"gen_ai.response.finish_reasons": ("content_filter",)}),
-            "It is 21 m.",
-        ),
+        (_gen_ai([PLAIN], **{"gen_ai.response.finish_reasons": ("content_filter",)}), "It is 21 m."),
         (_gen_ai(**{"gen_ai.response.finish_reasons": '["refusal"]'}), None),
         (_gen_ai(**{"gen_ai.completion.0.finish_reason": "content_filter"}), None),
         (_gen_ai(**{"ai.response.finishReason": "content-filter"}), None),

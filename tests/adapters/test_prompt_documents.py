@@ -46,10 +46,7 @@ def of_langchain(system, question=QUESTION, earlier=()):
 
 def of_llama_index(system, question=QUESTION):
     with captured() as capture:
-        messages = [
-            ChatMessage(role="system", content=system),
-            ChatMessage(role="user", content=question),
-        ]
+        messages = [ChatMessage(role="system", content=system), ChatMessage(role="user", content=question)]
         llm(reply=lambda _: ANSWER).chat(messages)
         return [run.sample for run in capture.runs]
 
@@ -110,10 +107,7 @@ def test_what_stands_in_every_prompt_is_the_template():
         [("system", "Use the following information:\n\n{rules}\n\n{found}"), ("user", "{question}")]
     )
     rules = "Speak of kettles as if they were old friends of yours."
-    chain = (
-        RunnableLambda(lambda question: {"rules": rules, "question": question, **FILL[question]})
-        | prompt
-    )
+    chain = RunnableLambda(lambda question: {"rules": rules, "question": question, **FILL[question]}) | prompt
     for question in FILL:
         (chain | ScriptedModel(script=[ANSWER])).invoke(question, watch.config)
     found = [texts(sample) for sample in watch.samples]
@@ -139,10 +133,7 @@ def of_spans(system, questions):
                 ("input", [("system", system), ("user", question)]),
                 ("output", [("assistant", ANSWER)]),
             ):
-                parts = [
-                    {"role": role, "parts": [{"type": "text", "content": text}]}
-                    for role, text in told
-                ]
+                parts = [{"role": role, "parts": [{"type": "text", "content": text}]} for role, text in told]
                 span.set_attribute(f"gen_ai.{key}.messages", json.dumps(parts))
     assert meter.flush(30)
     meter.shutdown(30)

@@ -187,11 +187,7 @@ def test_a_title_below_a_heading_belongs_to_its_passage():
     "instructions",
     [
         ["Answer from the context.", f"Context:\n{ONE}", f"Context:\n{TWO}"],
-        [
-            "You sell kettles. Use only these documents.",
-            f"Document 1:\n{ONE}",
-            f"Document 2:\n{TWO}",
-        ],
+        ["You sell kettles. Use only these documents.", f"Document 1:\n{ONE}", f"Document 2:\n{TWO}"],
     ],
 )
 def test_passages_may_stand_in_a_message_each(instructions):

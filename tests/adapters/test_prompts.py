@@ -13,12 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragmeter.adapters.reading.align import MIN_CUT
-from ragmeter.adapters.reading.prompts import (
-    Prompt,
-    prompt_of,
-    seen_in_prompts,
-    shown_in_prompts,
-)
+from ragmeter.adapters.reading.prompts import Prompt, prompt_of, seen_in_prompts, shown_in_prompts
 
 EN = (
     'Refunds take five days & are paid to the "original" card.\nShipping <b>is</b> not refunded.',
@@ -29,10 +24,7 @@ RU = (
     "Возврат денег занимает пять дней.\nСумма поступает на «ту же» карту.",
     "Гарантия на товар действует два года, если корпус не вскрывали.",
 )
-ZH = (
-    "退款需要五个工作日，款项将退回原支付卡。",
-    "商品保修期为两年，私自拆开后保修失效，请联系客服。",
-)
+ZH = ("退款需要五个工作日，款项将退回原支付卡。", "商品保修期为两年，私自拆开后保修失效，请联系客服。")
 TEXTS = EN + RU + ZH
 
 TEMPLATES: dict[str, Callable[[str], str]] = {
@@ -95,11 +87,7 @@ def test_long_texts_are_read_in_parts() -> None:
     """Cut at a space, or within a word where there is none."""
     texts = ["word " * 40_000 + "end of the first", "б" * 130_000, "\n".join(["line"] * 60_000)]
     for shift in range(7):
-        shown = [
-            "-" * shift + json.dumps(texts[2]),
-            texts[1],
-            html.escape("&".join(texts[0].split())),
-        ]
+        shown = ["-" * shift + json.dumps(texts[2]), texts[1], html.escape("&".join(texts[0].split()))]
         assert seen_in_prompts(texts, [Prompt([part]) for part in shown]) == (2, 1, 0)
 
 
@@ -178,9 +166,7 @@ def test_a_short_text_is_seen_only_beside_others(short: str) -> None:
     assert seen_in_prompts([short, EN[2]], [Prompt([instructions + EN[2]])]) == (1,)
     beside = [Prompt([instructions + f"\n\n{short}\n\n{EN[2]}"])]
     assert seen_in_prompts([short, EN[2]], beside) == (0, 1)
-    between = [
-        Prompt([f"{EN[1]}\n[2] {short} (faq.md, page 3, seen 2024)\n{EN[2]}\n{instructions}"])
-    ]
+    between = [Prompt([f"{EN[1]}\n[2] {short} (faq.md, page 3, seen 2024)\n{EN[2]}\n{instructions}"])]
     assert seen_in_prompts([EN[1], EN[2], short], between) == (0, 2, 1)
 
 
@@ -256,8 +242,7 @@ def test_documents_that_stand_in_earlier_messages_only_are_found_there() -> None
 
 
 SENTENCES = st.lists(
-    st.text(st.sampled_from("abcdeшжящ退款保修 .,<>&\"'\\{}\n"), min_size=1, max_size=60),
-    max_size=4,
+    st.text(st.sampled_from("abcdeшжящ退款保修 .,<>&\"'\\{}\n"), min_size=1, max_size=60), max_size=4
 ).map("".join)
 
 
@@ -294,9 +279,7 @@ def brute_force(candidates: Sequence[str], prompt: str) -> tuple[int, ...] | Non
             else:
                 place += 1
         found += [(place, text) for place in places[-candidates.count(text) :]]
-    waiting = {
-        text: iter([i for i, one in enumerate(candidates) if one == text]) for text in candidates
-    }
+    waiting = {text: iter([i for i, one in enumerate(candidates) if one == text]) for text in candidates}
     return tuple(next(waiting[text]) for _, text in sorted(found)) or None
 
 
@@ -305,9 +288,7 @@ def brute_force(candidates: Sequence[str], prompt: str) -> tuple[int, ...] | Non
     st.lists(st.text(st.sampled_from("ab"), min_size=24, max_size=31), min_size=1, max_size=5),
     st.lists(st.one_of(st.integers(0, 4), st.text(st.sampled_from("ab"), max_size=8)), max_size=12),
 )
-def test_claims_are_those_of_a_brute_force_search(
-    texts: list[str], recipe: list[int | str]
-) -> None:
+def test_claims_are_those_of_a_brute_force_search(texts: list[str], recipe: list[int | str]) -> None:
     """Texts that repeat and overlap each other, none long enough to be recognised when cut."""
     candidates = [*texts, *texts[:2]]
     prompt = "".join(part if isinstance(part, str) else texts[part % len(texts)] for part in recipe)

@@ -44,8 +44,7 @@ RAW = {"id": ID, "choices": [], "created": 1, "model": "m", "object": "chat.comp
 
 
 @pytest.mark.parametrize(
-    ("raw", "expected"),
-    [(RAW, ID), (ChatCompletion.model_validate(RAW), ID), (None, None), ({"id": 5}, None)],
+    ("raw", "expected"), [(RAW, ID), (ChatCompletion.model_validate(RAW), ID), (None, None), ({"id": 5}, None)]
 )
 def test_llama_index(raw: Any, expected: str | None) -> None:
     class Answering(ScriptedLLM):
@@ -53,9 +52,7 @@ def test_llama_index(raw: Any, expected: str | None) -> None:
             return ChatResponse(message=ChatMessage(role="assistant", content=SAID), raw=raw)
 
     with captured() as capture:
-        engine = RetrieverQueryEngine.from_args(
-            ListRetriever(nodes()[:2]), llm=Answering(chats=True)
-        )
+        engine = RetrieverQueryEngine.from_args(ListRetriever(nodes()[:2]), llm=Answering(chats=True))
         engine.query(QUESTION)
         assert capture.only.run.response_id == expected
 

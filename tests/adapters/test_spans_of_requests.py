@@ -162,10 +162,7 @@ RETRIEVAL = {"gen_ai.operation.name": "retrieval"}
 def test_a_retrieval_span_of_others_is_found(app: App, way: str) -> None:
     """The span that is current while the retriever ends, and says that it is a retrieval."""
 
-    retriever = {
-        "invoke": FixedRetriever(found=docs("a")).invoke,
-        "query": ListRetriever(nodes()[:1]).retrieve,
-    }
+    retriever = {"invoke": FixedRetriever(found=docs("a")).invoke, "query": ListRetriever(nodes()[:1]).retrieve}
 
     def search(question: str) -> Any:
         with app.tracer.start_as_current_span("theirs", attributes=RETRIEVAL):
@@ -183,9 +180,7 @@ def test_a_retrieval_span_of_others_is_found(app: App, way: str) -> None:
     assert target.span_id == id_of(theirs)
 
 
-def seen(
-    number: int, parent: int | None = None, library: str = "lib", kind: Any = None
-) -> SeenSpan:
+def seen(number: int, parent: int | None = None, library: str = "lib", kind: Any = None) -> SeenSpan:
     def context(span_id: int) -> SpanContext:
         return SpanContext(7, span_id, is_remote=False, trace_flags=TraceFlags(1))
 

@@ -30,10 +30,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
 ]
 
-FOUND = [
-    "Kettle 4711 boils in three minutes flat.",
-    "Kettle 12 needs five minutes, or six in winter.",
-]
+FOUND = ["Kettle 4711 boils in three minutes flat.", "Kettle 12 needs five minutes, or six in winter."]
 QUESTION = "How long do kettles take?"
 PROMPT = ChatPromptTemplate.from_template("Use {context} to answer {question}")
 
@@ -55,9 +52,7 @@ def made(result, name="search_docs"):
 
 def ask_agent(result, watch, name="search_docs"):
     model = ScriptedModel(script=[call("kettles", name=name), "Three minutes, or five."])
-    agent(model, [tool(made(result, name))]).invoke(
-        {"messages": [("user", QUESTION)]}, config=watch.config
-    )
+    agent(model, [tool(made(result, name))]).invoke({"messages": [("user", QUESTION)]}, config=watch.config)
 
 
 def ask_chain(result, watch, name="find_texts"):
@@ -120,10 +115,7 @@ SHAPES = {
     "texts": (FOUND, [None, None]),
     "mappings": ([{"id": str(i), "text": text} for i, text in enumerate(FOUND)], ["0", "1"]),
     "pairs": ([(text, 0.5) for text in FOUND], [None, None]),
-    "documents": (
-        [Document(text, id=str(i)) for i, text in enumerate(FOUND)],
-        ["0", "1"],
-    ),
+    "documents": ([Document(text, id=str(i)) for i, text in enumerate(FOUND)], ["0", "1"]),
 }
 
 
@@ -198,9 +190,7 @@ def test_tools_in_several_turns_add_up_and_one_that_failed_is_no_empty_result():
         """Search."""
         return next(answers)
 
-    model = ScriptedModel(
-        script=[call("a", name="search_docs"), call("b", name="search_docs"), "So."]
-    )
+    model = ScriptedModel(script=[call("a", name="search_docs"), call("b", name="search_docs"), "So."])
     agent(model, [tool(search_docs)]).invoke({"messages": [("user", QUESTION)]}, watch.config)
     assert texts(watch.sample) == FOUND
     watch.close()
@@ -289,9 +279,7 @@ def test_it_is_counted_among_requests_with_its_reason():
     from ragmeter.exporters.otel import OpenTelemetryExporter
 
     reader = InMemoryMetricReader()
-    exporter = OpenTelemetryExporter(
-        tracer_provider=TracerProvider(), meter_provider=MeterProvider([reader])
-    )
+    exporter = OpenTelemetryExporter(tracer_provider=TracerProvider(), meter_provider=MeterProvider([reader]))
     meter = RagMeter(metrics=["retrieval_health"], exporters=[exporter])
 
     class Watched:
@@ -300,9 +288,7 @@ def test_it_is_counted_among_requests_with_its_reason():
     for _ in range(2):
         ask_chain(FOUND[0], Watched)
     assert meter.flush(10)
-    points = [
-        (dict(point.attributes), point.value) for point in points_of(reader)["ragmeter.requests"]
-    ]
+    points = [(dict(point.attributes), point.value) for point in points_of(reader)["ragmeter.requests"]]
     assert points == [({"ragmeter.reason": "no_retrieval", "ragmeter.framework": "langchain"}, 2)]
     meter.shutdown(10)
 
@@ -401,12 +387,7 @@ class TestLlamaIndex:
     @pytest.mark.parametrize("kind", WAYS)
     @pytest.mark.parametrize(
         ("result", "contexts"),
-        [
-            ([{"id": "a", "text": FOUND[0]}], [FOUND[0]]),
-            (FOUND, FOUND),
-            ([], []),
-            ({"rows": 3}, None),
-        ],
+        [([{"id": "a", "text": FOUND[0]}], [FOUND[0]]), (FOUND, FOUND), ([], []), ({"rows": 3}, None)],
     )
     def test_shapes(self, kind, result, contexts):
         from llama_index_fakes import captured
@@ -496,9 +477,7 @@ def test_spans_in_this_process_are_told_of_alike(tools, caplog):
 
     def span(kind, name, **attributes):
         given = {key.replace("__", "."): value for key, value in attributes.items()}
-        return tracer.start_as_current_span(
-            name, attributes={"openinference.span.kind": kind, **given}
-        )
+        return tracer.start_as_current_span(name, attributes={"openinference.span.kind": kind, **given})
 
     for _ in range(3):
         with span("AGENT", "agent", input__value=QUESTION, output__value="So."):

@@ -58,8 +58,6 @@ def test_a_short_run_without_peers_gives_readable_rows(name):
 
 def test_every_benchmark_is_in_the_table():
     """``run.py`` knows the benchmarks tested here, and no other."""
-    listed = run_python(
-        "-c", "import results; print(*results.BENCHMARKS)", cwd=BENCHMARKS, check=True
-    )
+    listed = run_python("-c", "import results; print(*results.BENCHMARKS)", cwd=BENCHMARKS, check=True)
 
     assert listed.stdout.split() == list(NAMES)

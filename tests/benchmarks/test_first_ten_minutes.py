@@ -68,15 +68,11 @@ exit 7
 def test_blocks_are_run_in_order_in_one_folder(minutes):
     sections = minutes.read(PAGE)
 
-    assert [one.title for one, seconds in minutes.walk(sections) if seconds >= 0] == [
-        "Install",
-        "Use",
-    ]
+    assert [one.title for one, seconds in minutes.walk(sections) if seconds >= 0] == ["Install", "Use"]
 
 
 @pytest.mark.parametrize(
-    ("instead", "said"),
-    [("from elsewhere", "does not show"), ("from the page", "ended with 3")],
+    ("instead", "said"), [("from elsewhere", "does not show"), ("from the page", "ended with 3")]
 )
 def test_what_does_not_come_out_is_an_error(minutes, instead, said):
     """Another output than the page shows, or a command that fails."""

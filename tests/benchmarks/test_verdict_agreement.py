@@ -31,9 +31,7 @@ def test_of_bad_four_in_five_are_bad_and_of_good_one_in_twenty_at_most(benchmark
 
     assert rated_bad(lambda found: found is not None and found.word == "bad")[0] >= 0.80
     assert rated_bad(lambda found: found is not None and found.word == "good")[0] <= 0.05
-    without = rated_bad(
-        lambda found: found is not None and "answered_without_context" in found.codes
-    )
+    without = rated_bad(lambda found: found is not None and "answered_without_context" in found.codes)
     assert without == (1.0, 16)
 
 

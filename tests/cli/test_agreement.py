@@ -159,9 +159,7 @@ def test_volunteered_labels_are_counted_and_in_no_mean(tmp_path):
 
 
 def test_yes_and_no_have_two_levels(tmp_path):
-    people = {
-        name: (float(person >= 0.75), judged) for name, (person, judged) in _world(tmp_path).items()
-    }
+    people = {name: (float(person >= 0.75), judged) for name, (person, judged) in _world(tmp_path).items()}
     _labels(tmp_path, people, scale="yes-no")
     found = _run(tmp_path)
     assert found["levels"] == 2
@@ -192,14 +190,7 @@ def test_it_is_readable_at_forty_columns(tmp_path, monkeypatch):
     output = _run(tmp_path, as_json=False)
     assert max(len(line) for line in output.splitlines()) <= 40
     together = " ".join(output.split())
-    for word in (
-        "raw agreement",
-        "sensitivity",
-        "quadratic",
-        "α",
-        "no judge can be asked for more",
-        "alone",
-    ):
+    for word in ("raw agreement", "sensitivity", "quadratic", "α", "no judge can be asked for more", "alone"):
         assert word in together
 
 

@@ -191,9 +191,7 @@ def test_legends_texts_and_choices_name_labels_that_ragmeter_emits():
 
 
 def test_the_traces_found_are_those_with_the_attribute_that_spans_carry():
-    queries = [
-        t["query"] for p in dashboard()["panels"] for t in p.get("targets", ()) if "query" in t
-    ]
+    queries = [t["query"] for p in dashboard()["panels"] for t in p.get("targets", ()) if "query" in t]
     assert queries == [
         f'{{ span.{semconv.VERDICT} = "bad" }}',
         f"{{ span.{semconv.SPAN_SCORE_PREFIX}$focus <= $threshold }}",
@@ -299,9 +297,7 @@ def test_every_setting_of_the_rules_takes_effect():
     settings = {name: f"set-{name}" for name in names}
     text = rules_text(RuleSettings(**settings, **several), parse_objectives(OBJECTIVES))
     inside = {word for pairs in several.values() for one in pairs for word in map(str, one)}
-    assert set(re.findall(r"set-(\w+)", text)) == names | {
-        word.removeprefix("set-") for word in inside - {"7"}
-    }
+    assert set(re.findall(r"set-(\w+)", text)) == names | {word.removeprefix("set-") for word in inside - {"7"}}
     assert "low_limit:7x" in text
     assert "@" not in text
 
@@ -402,22 +398,17 @@ def test_the_compose_file_mounts_files_that_exist_and_listens_on_this_machine_on
 
 def test_grafana_is_given_the_dashboard_and_links_exemplars_to_the_trace_backend():
     written = dashboard_files()
-    [prometheus, tempo, loki] = yaml.safe_load(
-        written["grafana/provisioning/datasources/ragmeter.yaml"]
-    )["datasources"]
+    [prometheus, tempo, loki] = yaml.safe_load(written["grafana/provisioning/datasources/ragmeter.yaml"])[
+        "datasources"
+    ]
     [link] = prometheus["jsonData"]["exemplarTraceIdDestinations"]
     assert link == {"name": "trace_id", "datasourceUid": tempo["uid"]}
     compose = yaml.safe_load(written["compose.yaml"])
     assert {one["type"] for one in (prometheus, tempo, loki)} == {
         one["query"] for one in dashboard()["templating"]["list"] if one["type"] == "datasource"
     }
-    [provider] = yaml.safe_load(written["grafana/provisioning/dashboards/ragmeter.yaml"])[
-        "providers"
-    ]
-    assert (
-        f"./grafana/dashboards:{provider['options']['path']}:ro"
-        in compose["services"]["grafana"]["volumes"]
-    )
+    [provider] = yaml.safe_load(written["grafana/provisioning/dashboards/ragmeter.yaml"])["providers"]
+    assert f"./grafana/dashboards:{provider['options']['path']}:ro" in compose["services"]["grafana"]["volumes"]
     [rule_file] = yaml.safe_load(written["prometheus/prometheus.yml"])["rule_files"]
     assert f"prometheus/{rule_file}" in written
 
@@ -426,9 +417,7 @@ def test_the_command_writes_everything_and_keeps_what_was_edited(tmp_path):
     out = tmp_path / "new" / "stack"
     done = CliRunner().invoke(app, ["dashboards", "--out", str(out)])
     assert done.exit_code == 0, done.output
-    assert {p.relative_to(out).as_posix() for p in out.rglob("*") if p.is_file()} == set(
-        dashboard_files()
-    )
+    assert {p.relative_to(out).as_posix() for p in out.rglob("*") if p.is_file()} == set(dashboard_files())
     again = CliRunner().invoke(app, ["dashboards", "--out", str(out)])
     assert again.exit_code == 0
     (out / "collector.yaml").write_text("mine")

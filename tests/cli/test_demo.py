@@ -247,10 +247,7 @@ def test_a_backend_that_refuses_one_signal_is_no_failure(short, otlp):
     assert f"sent to {otlp.url}/v1/logs arrived" in done.stdout
     assert f"sent to {otlp.url}/v1/metrics did not arrive: " in done.stdout
     assert "404" in done.stdout
-    assert (
-        "The backend takes traces and logs; the same without complaint: --signal traces"
-        in done.stdout
-    )
+    assert "The backend takes traces and logs; the same without complaint: --signal traces" in done.stdout
     assert otlp.spans
     assert otlp.records
     assert not otlp.metrics
@@ -326,24 +323,15 @@ def test_offline_ignores_the_configured_endpoint(short, endpoint):
 
 def test_a_judge_that_fails_is_said_once_with_an_example():
     failed = Score(
-        name="faithfulness",
-        value=None,
-        status="judge_error",
-        method="llm",
-        definition="1",
-        explanation="401",
+        name="faithfulness", value=None, status="judge_error", method="llm", definition="1", explanation="401"
     )
     asked = [
-        DemoQuestion(
-            question=one, answer="a", error=None, scores={"faithfulness": failed}, run=None
-        )
+        DemoQuestion(question=one, answer="a", error=None, scores={"faithfulness": failed}, run=None)
         for one in load_questions()[:3]
     ]
     stats = RagMeter(exporters=[]).stats()
     outcome = DemoOutcome("langchain", None, asked, [], None, [], stats, 1.0)
-    assert outcome.failures == [
-        f"3 judge_error, e.g. faithfulness of {asked[0].question.question!r}: 401"
-    ]
+    assert outcome.failures == [f"3 judge_error, e.g. faithfulness of {asked[0].question.question!r}: 401"]
 
 
 def test_a_failing_endpoint_fails_requests_not_the_demo(short, endpoint):

@@ -47,14 +47,8 @@ def test_at_least_fifteen_questions_in_three_languages_some_made_to_fail():
 @pytest.mark.parametrize("question", QUESTIONS, ids=lambda question: question.question[:30])
 def test_golden_sentences_stand_verbatim_in_the_chunks_they_name(question):
     texts = {chunk.id: chunk.text for chunk in CHUNKS}
-    assert all(
-        any(sentence in texts[id_] for id_ in question.context_ids)
-        for sentence in question.contexts
-    )
-    assert all(
-        any(sentence in texts[id_] for sentence in question.contexts)
-        for id_ in question.context_ids
-    )
+    assert all(any(sentence in texts[id_] for id_ in question.context_ids) for sentence in question.contexts)
+    assert all(any(sentence in texts[id_] for sentence in question.contexts) for id_ in question.context_ids)
     assert bool(question.contexts) == (question.kind != "not_in_corpus")
 
 
@@ -94,8 +88,7 @@ def test_embedding_is_the_same_in_every_process():
 
 
 @pytest.mark.parametrize(
-    ("one", "other"),
-    [("locks", "lock"), ("предсказал", "предсказаний"), ("造纸术", "造纸的方法")],
+    ("one", "other"), [("locks", "lock"), ("предсказал", "предсказаний"), ("造纸术", "造纸的方法")]
 )
 def test_inflected_words_share_pieces(one, other):
     assert set(features(one)) & set(features(other))
@@ -119,8 +112,7 @@ def test_local_answer_quotes_the_sentence_that_shares_most(question, texts, answ
 
 
 @pytest.mark.parametrize(
-    ("question", "refusal"),
-    [("Who?", "do not answer"), ("Кто?", "ответа нет"), ("谁？", "没有回答")],
+    ("question", "refusal"), [("Who?", "do not answer"), ("Кто?", "ответа нет"), ("谁？", "没有回答")]
 )
 def test_local_answer_refuses_in_the_language_of_the_question(question, refusal):
     assert refusal in ExtractiveResponder(EMBEDDING).respond(_prompt(question, "1234567"))

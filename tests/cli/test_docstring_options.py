@@ -35,8 +35,7 @@ def test_entries_give_help_metavar_and_name() -> None:
     made = typer.main.get_command(app)
     assert made.help == "Copy things."
     assert [
-        (one.name, one.opts, one.secondary_opts, one.metavar, one.default, one.help)
-        for one in made.params
+        (one.name, one.opts, one.secondary_opts, one.metavar, one.default, one.help) for one in made.params
     ] == [
         ("source", ["source"], [], "FILE", None, "What is read, of any length."),
         ("to", ["--to"], [], None, 4, "How many: at least three."),

@@ -52,9 +52,7 @@ def without(*distributions, monkeypatch):
 
 def about(findings, *words):
     """Return the only finding that speaks of all `words`."""
-    found = [
-        one for one in findings if all(word in f"{one['what']} {one['detail']}" for word in words)
-    ]
+    found = [one for one in findings if all(word in f"{one['what']} {one['detail']}" for word in words)]
     assert len(found) == 1, (words, findings)
     return found[0]
 
@@ -77,12 +75,7 @@ def test_without_configuration_both_frameworks_are_scored_and_the_missing_endpoi
     for framework in ("LangChain", "LlamaIndex"):
         assert "scores" in about(findings, framework, "recall")["detail"]
     assert "OTEL_EXPORTER_OTLP_ENDPOINT" in about(findings, "exporter", "traces")["fix"]
-    assert {one["area"] for one in findings} == {
-        "installed",
-        "configured",
-        "reachable",
-        "test request",
-    }
+    assert {one["area"] for one in findings} == {"installed", "configured", "reachable", "test request"}
 
 
 def test_a_scored_request_arrives_at_the_configured_endpoint(monkeypatch):
@@ -99,9 +92,7 @@ def test_a_scored_request_arrives_at_the_configured_endpoint(monkeypatch):
     names = {span.name for span in receiver.spans}
     assert any(name.startswith("invoke_workflow") for name in names)
     question = load_questions()[0]
-    assert not [
-        t for t in (question.question, question.answer) if t.encode() in b"".join(receiver.bodies)
-    ]
+    assert not [t for t in (question.question, question.answer) if t.encode() in b"".join(receiver.bodies)]
 
 
 @pytest.mark.parametrize(
@@ -123,11 +114,7 @@ def test_a_scored_request_arrives_at_the_configured_endpoint(monkeypatch):
             {"/elsewhere"},
             307,
             1,
-            {
-                "traces to": ("failed", ""),
-                "logs to": ("failed", ""),
-                "metrics to": ("failed", ""),
-            },
+            {"traces to": ("failed", ""), "logs to": ("failed", ""), "metrics to": ("failed", "")},
         ),
     ],
 )
@@ -290,18 +277,8 @@ def test_tls_is_named_where_an_address_asks_for_it(monkeypatch, endpoint, named)
             "failed",
             "RAGMETER_EMBEDDING_MODEL",
         ),
-        (
-            {"RAGMETER_JUDGE_MODEL": "gpt-4o-mini"},
-            "OPENAI_API_KEY",
-            "failed",
-            "RAGMETER_JUDGE_API_KEY",
-        ),
-        (
-            {"RAGMETER_REFERENCES": "/no/golden.jsonl"},
-            "golden.jsonl",
-            "failed",
-            "RAGMETER_REFERENCES",
-        ),
+        ({"RAGMETER_JUDGE_MODEL": "gpt-4o-mini"}, "OPENAI_API_KEY", "failed", "RAGMETER_JUDGE_API_KEY"),
+        ({"RAGMETER_REFERENCES": "/no/golden.jsonl"}, "golden.jsonl", "failed", "RAGMETER_REFERENCES"),
         ({"RAGMETER_JSONL": "/no/scores.jsonl"}, "/no does not exist", "failed", "create it"),
         ({"OTEL_SDK_DISABLED": "true"}, "drops everything", "failed", "unset"),
         ({"OTEL_SDK_DISABLED": "true", "RAGMETER_CONSOLE": "1"}, "drops everything", "warning", ""),
@@ -349,10 +326,7 @@ def test_instrumentation_without_code_needs_what_starts_it(monkeypatch):
     without("opentelemetry-distro", monkeypatch=monkeypatch)
     _, _, findings = doctor()
     found = about(findings, "instrumentation without code")
-    assert (found["state"], found["fix"]) == (
-        "skipped",
-        "to use it: pip install opentelemetry-distro",
-    )
+    assert (found["state"], found["fix"]) == ("skipped", "to use it: pip install opentelemetry-distro")
 
 
 def test_a_readable_reference_file_is_fine(monkeypatch, tmp_path):
@@ -436,10 +410,7 @@ def test_an_endpoint_where_nothing_listens_is_a_failure_with_a_fix_for_programs_
             {"traces": ("grpc", "http://localhost:4317")},
         ),
         (
-            {
-                "OTEL_TRACES_EXPORTER": "otlp",
-                "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL": "http/protobuf",
-            },
+            {"OTEL_TRACES_EXPORTER": "otlp", "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL": "http/protobuf"},
             {"traces": ("http/protobuf", "http://localhost:4318/v1/traces")},
         ),
         ({}, {}),
@@ -455,10 +426,7 @@ def test_the_standard_variables_say_where_each_signal_goes(environ, expected):
     [
         ({"OTEL_EXPORTER_OTLP_ENDPOINT": "http://c:6006"}, True),
         (
-            {
-                "OTEL_EXPORTER_OTLP_ENDPOINT": "http://c:6006",
-                "OTEL_EXPORTER_OTLP_PROTOCOL": "http/protobuf",
-            },
+            {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://c:6006", "OTEL_EXPORTER_OTLP_PROTOCOL": "http/protobuf"},
             False,
         ),
         ({"OTEL_EXPORTER_OTLP_ENDPOINT": "http://c:4317"}, False),

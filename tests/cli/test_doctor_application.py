@@ -174,9 +174,7 @@ HEALTHY = "Requests of this application are scored, and their scores go out."
 @pytest.fixture
 def examined(in_place, tmp_path):
     def report(parts, started=None, **environment):
-        (tmp_path / "app.py").write_text(
-            "\n".join(textwrap.dedent(PARTS[name]) for name in (*parts, "end"))
-        )
+        (tmp_path / "app.py").write_text("\n".join(textwrap.dedent(PARTS[name]) for name in (*parts, "end")))
         ended = (started or partial(in_place, "doctor", "app.py"))(**environment)
         assert (ended.stdout, ended.returncode) == ("out\n", 7), ended.stderr
         return ended.stderr[ended.stderr.index("ragmeter doctor: process") :]

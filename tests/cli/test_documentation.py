@@ -10,9 +10,7 @@ from typer.testing import CliRunner
 from ragmeter.cli.app import app
 
 DOCS = Path(__file__).parents[2] / "docs"
-PAGE, EVALUATE = (
-    (DOCS / name).read_text(encoding="utf-8") for name in ("command-line.md", "evaluate.md")
-)
+PAGE, EVALUATE = ((DOCS / name).read_text(encoding="utf-8") for name in ("command-line.md", "evaluate.md"))
 
 
 def _reference():
@@ -43,12 +41,8 @@ def test_the_reference_has_every_option_metric_and_error():
     from ragmeter.metrics.registry import known_metrics
 
     pages = _reference()
-    commands, metrics, raised = (
-        pages[f"reference/{one}.md"] for one in ("commands", "metrics", "errors")
-    )
-    sections = {
-        part.partition("`")[0].rpartition(" ")[2]: part for part in commands.split("\n## `")[1:]
-    }
+    commands, metrics, raised = (pages[f"reference/{one}.md"] for one in ("commands", "metrics", "errors"))
+    sections = {part.partition("`")[0].rpartition(" ")[2]: part for part in commands.split("\n## `")[1:]}
     missing = [(name, option) for name, option in _options() if option not in sections[name]]
 
     assert missing == []
@@ -57,9 +51,7 @@ def test_the_reference_has_every_option_metric_and_error():
 
 
 def test_help_shows_patterns_with_their_asterisks(monkeypatch):
-    monkeypatch.setattr(
-        "typer.rich_utils.MAX_WIDTH", 200
-    )  # read once, by the first help of a process
+    monkeypatch.setattr("typer.rich_utils.MAX_WIDTH", 200)  # read once, by the first help of a process
     shown = CliRunner().invoke(app, ["spans", "--help"]).output
 
     assert "search_*:text=body,id=sku" in shown
@@ -81,11 +73,7 @@ def test_every_exit_code_stands_in_the_one_table():
     from ragmeter.cli.golden.commands import EXIT_UNSURE
 
     table = PAGE.split("| exit code | meaning |", 1)[1].split("\n\n", 1)[0]
-    said = {
-        int(n)
-        for cell in re.findall(r"^\| ([\d, ]+) \|", table, re.MULTILINE)
-        for n in cell.split(", ")
-    }
+    said = {int(n) for cell in re.findall(r"^\| ([\d, ]+) \|", table, re.MULTILINE) for n in cell.split(", ")}
     known = {value for name, value in vars(_ending).items() if name.startswith("EXIT_")}
     assert said == known | set(EXIT_OF.values()) | {EXIT_UNSURE}
 

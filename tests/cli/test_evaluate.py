@@ -32,9 +32,7 @@ OUTS = pytest.mark.parametrize("out", ["scores.jsonl", "scores"], ids=["file", "
 
 def _run(data, judge, out, **changes):
     metric = Paid(**changes)
-    return run_evaluation(
-        EvaluateOptions(data=data, metrics=[metric], judge=judge, out=out, concurrency=1)
-    )
+    return run_evaluation(EvaluateOptions(data=data, metrics=[metric], judge=judge, out=out, concurrency=1))
 
 
 @OUTS
@@ -188,16 +186,11 @@ def test_memory_does_not_grow_with_the_rows(tmp_path):
         path = tmp_path / f"{count}.jsonl"
         text = "The tower stands in Paris and was finished in 1889. " * 40
         path.write_text(
-            "".join(
-                json.dumps({"question": f"q{n}", "contexts": [text] * 3}) + "\n"
-                for n in range(count)
-            )
+            "".join(json.dumps({"question": f"q{n}", "contexts": [text] * 3}) + "\n" for n in range(count))
         )
         tracemalloc.start()
         run_evaluation(
-            EvaluateOptions(
-                data=path, metrics=["retrieval_health"], out=path.with_suffix(".out.jsonl")
-            )
+            EvaluateOptions(data=path, metrics=["retrieval_health"], out=path.with_suffix(".out.jsonl"))
         )
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()

@@ -13,22 +13,12 @@ TEXT = "The Kolka lighthouse is 21 metres tall and stands on an island."
 def evaluate(path, rows, *arguments):
     if path.suffix == ".csv":
         names = list(rows[0])
-        lines = [
-            ",".join(json.dumps(str(row[name])).replace('\\"', '""') for name in names)
-            for row in rows
-        ]
+        lines = [",".join(json.dumps(str(row[name])).replace('\\"', '""') for name in names) for row in rows]
         path.write_text("\n".join([",".join(names), *lines]))
     else:
         path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     done = CliRunner().invoke(
-        app,
-        [
-            "evaluate",
-            str(path),
-            "--metrics",
-            "retrieval_health,lexical_groundedness",
-            *map(str, arguments),
-        ],
+        app, ["evaluate", str(path), "--metrics", "retrieval_health,lexical_groundedness", *map(str, arguments)]
     )
     return done, " ".join(done.stderr.split())
 
@@ -41,11 +31,7 @@ def evaluate(path, rows, *arguments):
         (("question", "contexts", "answer"), (), ""),
         (("user_input", "retrieved_contexts", "response"), (), ""),
         (("Question", "Retrieved Contexts", "ANSWER"), (), ""),
-        (
-            ("question", "context", "output"),
-            (),
-            "'context' is read as contexts, 'output' is read as answer",
-        ),
+        (("question", "context", "output"), (), "'context' is read as contexts, 'output' is read as answer"),
         (("query", "Documents", "prediction"), (), "'query' is read as question"),
         (("question", "retrievedDocs", "completion"), (), "'retrievedDocs' is read as contexts"),
         (("q", "doc_texts", "said"), ("question=q,contexts=doc_texts", "answer=said"), ""),
@@ -75,9 +61,7 @@ def test_a_near_name_gives_way_to_the_right_one_and_two_near_ones_are_named(tmp_
     assert json.loads(done.stdout)["summary"]["context_count"]["mean"] == 1.0
     assert said == "scoring 1/1"
 
-    done, said = evaluate(
-        tmp_path / "data.jsonl", [{"question": "q", "docs": ["a"], "chunks": ["b"]}]
-    )
+    done, said = evaluate(tmp_path / "data.jsonl", [{"question": "q", "docs": ["a"], "chunks": ["b"]}])
     assert "columns docs, chunks both give the contexts, and differ" in said
 
 
@@ -121,11 +105,7 @@ def test_one_file_of_several_without_a_score_is_named(tmp_path):
 
 
 def test_answers_as_squad_has_them_are_the_reference(tmp_path):
-    row = {
-        "question": "q",
-        "context": TEXT,
-        "answers": {"text": ["21", "21 metres"], "answer_start": [1]},
-    }
+    row = {"question": "q", "context": TEXT, "answers": {"text": ["21", "21 metres"], "answer_start": [1]}}
     path = tmp_path / "squad.jsonl"
     path.write_text(json.dumps(row))
     from ragmeter.metrics._files.samples import read_samples

@@ -14,11 +14,7 @@ WRONG = "Nobody knows why the weather in this region changes so often during the
 def rows(text, count=120):
     """Rows of which `text` says what was retrieved, by their number."""
     return [
-        {
-            "question": f"When was kettle number {n} repaired?",
-            "contexts": [text(n)],
-            "answer": "In spring.",
-        }
+        {"question": f"When was kettle number {n} repaired?", "contexts": [text(n)], "answer": "In spring."}
         for n in range(count)
     ]
 
@@ -49,18 +45,9 @@ def test_the_word_is_that_of_a_shadow_run(tmp_path, theirs, word, worse):
 
 def test_every_report_shows_it_with_the_rows_that_have_no_partner(tmp_path):
     page, summary = tmp_path / "report.html", tmp_path / "summary.md"
-    half = [
-        *rows(lambda n: WRONG)[20:],
-        {"question": "Another one?", "contexts": [WRONG], "answer": "-"},
-    ]
-    said = evaluated(
-        tmp_path, rows(RIGHT.format), half, "--html", page, "--summary-markdown", summary
-    )
-    for text in (
-        said.stdout,
-        page.read_text("utf-8"),
-        summary.read_text("utf-8").replace("\\", ""),
-    ):
+    half = [*rows(lambda n: WRONG)[20:], {"question": "Another one?", "contexts": [WRONG], "answer": "-"}]
+    said = evaluated(tmp_path, rows(RIGHT.format), half, "--html", page, "--summary-markdown", summary)
+    for text in (said.stdout, page.read_text("utf-8"), summary.read_text("utf-8").replace("\\", "")):
         flat = " ".join(text.split())
         assert "theirs.jsonl: worse (lexical_context_relevance" in flat
         assert "20 not compared (no_partner); 1 not compared (only_in_other)" in flat

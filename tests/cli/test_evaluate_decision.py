@@ -23,9 +23,7 @@ def _write(path, contexts_of, count=60):
 
 
 def _run(*arguments):
-    return CliRunner().invoke(
-        app, ["evaluate", "--metrics", "precision_recall_f1", *map(str, arguments)]
-    )
+    return CliRunner().invoke(app, ["evaluate", "--metrics", "precision_recall_f1", *map(str, arguments)])
 
 
 def test_the_command_exits_with_the_outcome(tmp_path):
@@ -76,8 +74,7 @@ def test_what_was_not_given_is_named(tmp_path):
     data = tmp_path / "data.jsonl"
     data.write_text('{"question": "q", "contexts": ["a b c"], "answer": "a b c"}\n')
     ran = CliRunner().invoke(
-        app,
-        ["evaluate", str(data), "--metrics", "precision_recall_f1", "--fail-under", "recall=0.8"],
+        app, ["evaluate", str(data), "--metrics", "precision_recall_f1", "--fail-under", "recall=0.8"]
     )
     assert ran.exit_code == EXITS["blocked"]
     assert "no value: 1 missing_input (not given: reference" in " ".join(ran.output.split())
@@ -92,11 +89,7 @@ def test_a_fall_of_groundedness_says_of_what_it_consists(tmp_path, out):
     def written(name, *sentences):
         path = tmp_path / name
         rows = [
-            {
-                "question": f"Which lighthouse {n}?",
-                "contexts": [chunk],
-                "answer": " ".join(sentences),
-            }
+            {"question": f"Which lighthouse {n}?", "contexts": [chunk], "answer": " ".join(sentences)}
             for n in range(30)
         ]
         path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
@@ -111,9 +104,7 @@ def test_a_fall_of_groundedness_says_of_what_it_consists(tmp_path, out):
         ("Elephants paint purple umbrellas.", "mostly what no chunk says"),
     ):
         new = written("new.jsonl", sentence, plain)
-        shown = CliRunner().invoke(
-            app, ["evaluate", *metrics, new, "--baseline", str(tmp_path / out)]
-        )
+        shown = CliRunner().invoke(app, ["evaluate", *metrics, new, "--baseline", str(tmp_path / out)])
         assert f"; {said}" in " ".join(shown.output.split()), shown.output
     same = CliRunner().invoke(app, ["evaluate", *metrics, old, "--baseline", str(tmp_path / out)])
     assert "groundedness lost" not in same.output

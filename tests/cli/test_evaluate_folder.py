@@ -32,9 +32,7 @@ def row(number):
     found = {
         "question": f"How long is bridge {number}?",
         "contexts": [f"Bridge {number} is {number} metres long."] * (number % 4),
-        "answer": "I do not know."
-        if number % 5 == 0
-        else f"It is {number + number % 3} metres long.",
+        "answer": "I do not know." if number % 5 == 0 else f"It is {number + number % 3} metres long.",
     }
     if number % 2:
         found["reference"] = {"answer": f"Bridge {number} is {number} metres long."}
@@ -84,9 +82,7 @@ def test_the_report_is_that_of_a_run_without_a_folder(data, tmp_path):
     there = evaluate(data, tmp_path / "out")
 
     assert there.rows == here.rows == 62
-    assert [tuple(bad) for bad in there.bad_rows] == [
-        ("data.jsonl", *bad[1:]) for bad in here.bad_rows
-    ]
+    assert [tuple(bad) for bad in there.bad_rows] == [("data.jsonl", *bad[1:]) for bad in here.bad_rows]
     assert {one.name: one for one in there.summaries} == {one.name: one for one in here.summaries}
     assert there.verdicts.as_json() == here.verdicts.as_json()
     assert len(there.worst) == SHOWN
@@ -121,9 +117,7 @@ def test_a_bad_row_is_read_again_and_a_known_one_is_not(data, tmp_path, monkeypa
     evaluate(data, out)
     read = []
     real = _archive.sample_row
-    monkeypatch.setattr(
-        _archive, "sample_row", lambda raw, *rest: read.append(raw.line) or real(raw, *rest)
-    )
+    monkeypatch.setattr(_archive, "sample_row", lambda raw, *rest: read.append(raw.line) or real(raw, *rest))
     evaluate(data, out)
 
     assert read == [63, 65]
@@ -133,9 +127,7 @@ def test_a_metric_more_is_measured_alone_and_the_report_has_all(data, tmp_path):
     out = tmp_path / "out"
     judge = PaidJudge()
     evaluate(data, out, judge=judge, metrics=[Paid(), "lexical_groundedness"])
-    later = evaluate(
-        data, out, judge=judge, metrics=[Paid(), "lexical_groundedness", Paid(name="more")]
-    )
+    later = evaluate(data, out, judge=judge, metrics=[Paid(), "lexical_groundedness", Paid(name="more")])
     fresh = evaluate(
         data, tmp_path / "fresh", judge=PaidJudge(), metrics=[Paid(), "lexical_groundedness", Paid(name="more")]
     )  # fmt: skip
@@ -203,12 +195,7 @@ def test_what_cannot_be_merged_is_said(data, tmp_path):
 
 def test_gates_and_baseline_decide_as_without_a_folder(tmp_path):
     data = write(tmp_path / "data.jsonl", range(60))
-    arguments = [
-        "--metrics",
-        "refusal,lexical_groundedness",
-        "--fail-under",
-        "lexical_groundedness=0.5",
-    ]
+    arguments = ["--metrics", "refusal,lexical_groundedness", "--fail-under", "lexical_groundedness=0.5"]
     old, new = tmp_path / "old", tmp_path / "new"
     run = CliRunner()
     for out in (tmp_path / "old.jsonl", old):
@@ -238,9 +225,7 @@ def test_several_files_in_several_formats_are_one_data_set(tmp_path):
 
     assert found.summaries == alone.summaries
     assert {one.row.file for one in found.worst} == {"one.jsonl", "two.parquet", "three.json"}
-    assert {one.row.sample.question for one in found.worst} == {
-        one.row.sample.question for one in alone.worst
-    }
+    assert {one.row.sample.question for one in found.worst} == {one.row.sample.question for one in alone.worst}
 
 
 def test_half_a_part_and_a_damaged_one_are_measured_again(data, tmp_path, monkeypatch, capsys):
@@ -368,9 +353,7 @@ run_evaluation(EvaluateOptions(
 def test_killed_at_any_moment_a_run_repeats_one_part_at_most(tmp_path):
     data = write(tmp_path / "data.jsonl", range(1200))
     log, out = tmp_path / "asked", tmp_path / "out"
-    code = KILLED.format(
-        here=str(Path(__file__).parents[1]), log=str(log), data=str(data), out=str(out)
-    )
+    code = KILLED.format(here=str(Path(__file__).parents[1]), log=str(log), data=str(data), out=str(out))
     chance = random.Random(7)
     kills = 0
     for at in sorted(chance.sample(range(50, 1150), 2)):

@@ -45,9 +45,7 @@ def data(tmp_path):
 
 def evaluate(data, out, *, segments=NAMES, limits=("lexical_groundedness=0.5",), **options):
     asked = Criteria(limits=[limit_of(one) for one in limits])
-    return run_evaluation(
-        EvaluateOptions(data=data, out=out, segments=segments, asked=asked, **options)
-    )
+    return run_evaluation(EvaluateOptions(data=data, out=out, segments=segments, asked=asked, **options))
 
 
 def shown(evaluation):

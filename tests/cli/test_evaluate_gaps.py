@@ -29,11 +29,7 @@ def rows(topic=16, others=200):
     for number in range(others):
         subject, other = SUBJECTS[number % 20], SUBJECTS[(number * 7 + number // 20) % 20]
         text = f"The {subject} of your {other} is in the list number {number}."
-        yield {
-            "question": f"Where is the {subject} of my {other}?",
-            "contexts": [text],
-            "answer": text,
-        }
+        yield {"question": f"Where is the {subject} of my {other}?", "contexts": [text], "answer": text}
 
 
 def evaluated(tmp_path, data, *options):

@@ -155,8 +155,7 @@ def page_of(tmp_path):
 
 def test_page_of_a_real_run_has_distributions_the_worst_rows_and_what_scores_mean(page_of):
     rows = [
-        {"question": f"question {number}", "contexts": ["a"] * number, "answer": "a"}
-        for number in range(5)
+        {"question": f"question {number}", "contexts": ["a"] * number, "answer": "a"} for number in range(5)
     ]
     page = page_of(rows, "broken\n", metrics=["retrieval_health", "lexical_groundedness"])
     read = _Reader(page)
@@ -165,10 +164,7 @@ def test_page_of_a_real_run_has_distributions_the_worst_rows_and_what_scores_mea
     assert "could not be read and were skipped: 1" in read.text
     assert "Which share of the answer's words is in the retrieved contexts?" in read.text
     assert "Spearman .638" in read.text, "where the formula is from"
-    assert (
-        "below 0.3: bad (unsupported_answer)" in read.text
-        or "bad (unsupported_answer)" in read.text
-    )
+    assert "below 0.3: bad (unsupported_answer)" in read.text or "bad (unsupported_answer)" in read.text
     assert {link[1:] for link in read.links} <= set(read.ids)
     assert len(read.ids) == len(set(read.ids))
     # Question 0 found nothing; in the others chunks are there twice, the more the worse.

@@ -66,9 +66,7 @@ def test_judged_scores_cost_and_resuming(server, data, tmp_path):
 
 DEAD = "http://127.0.0.1:9/v1"
 KEY = "sk-proj-0123456789abcdefghijklmnop"
-WRONG_KEY = (
-    "Incorrect API key provided: sk-proj-01234********mnop. You can find yours at the console."
-)
+WRONG_KEY = "Incorrect API key provided: sk-proj-01234********mnop. You can find yours at the console."
 NO_MODEL = "The model `gtp-4o` does not exist or you do not have access to it."
 
 

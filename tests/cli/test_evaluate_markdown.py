@@ -48,13 +48,7 @@ def _tables(text):
 def test_it_has_decision_means_with_intervals_and_where_the_worst_rows_stand(data, tmp_path):
     out = tmp_path / "summary.md"
     ran = _run(
-        data,
-        "--metrics",
-        "precision_recall_f1",
-        "--fail-under",
-        "recall=0.99",
-        "--summary-markdown",
-        out,
+        data, "--metrics", "precision_recall_f1", "--fail-under", "recall=0.99", "--summary-markdown", out
     )
     text = out.read_text()
     assert ran.exit_code == 4

@@ -66,9 +66,7 @@ class Engine:
         self.runs += 1
         self.processes.append((processes, rows))
         score = pickle.loads(pickle.dumps(build))()
-        read = pa.concat_tables(
-            [table for piece in pieces for table in pickle.loads(pickle.dumps(piece))()]
-        )
+        read = pa.concat_tables([table for piece in pieces for table in pickle.loads(pickle.dumps(piece))()])
         # As from Ray's, in another order.
         blocks = [read.slice(at, rows) for at in range(0, len(read), rows)]
         yield from islice(map(score, reversed(blocks)), self.tables)
@@ -142,9 +140,7 @@ def test_report_and_scores_are_those_of_one_process(data, tmp_path, engine, judg
     assert engine.processes == [(2, 85) if judged else (1, 256)]
 
 
-def test_a_finished_run_starts_nothing_and_one_process_goes_on_where_ray_ended(
-    data, tmp_path, engine
-):
+def test_a_finished_run_starts_nothing_and_one_process_goes_on_where_ray_ended(data, tmp_path, engine):
     engine.tables = 1
     out, judge = tmp_path / "out", Noting()
     asked = {"metrics": [Judged()], "judge": judge}
@@ -220,9 +216,7 @@ def test_wrong_options_are_said(data, tmp_path, monkeypatch):
         ),
     ):
         result = run.invoke(app, ["evaluate", one, *options])
-        assert (result.exit_code, said in " ".join(result.stderr.split())) == (2, True), (
-            result.stderr
-        )
+        assert (result.exit_code, said in " ".join(result.stderr.split())) == (2, True), result.stderr
     monkeypatch.setattr(_folder, "find_spec", lambda name: None)
     with pytest.raises(ImportError, match=r"\[ray\]"):
         evaluate(data, tmp_path / "out", engine="ray")

@@ -48,9 +48,7 @@ def test_recorded_scores_are_shown(recorded):
         assert one["count"] == len(values)
         assert one["mean"] == (pytest.approx(sum(values) / len(values)) if values else None)
     words = [found.verdict.word for found in results if found.verdict is not None]
-    assert shown["verdicts"]["words"] == {
-        word: words.count(word) for word in ("good", "suspect", "bad")
-    }
+    assert shown["verdicts"]["words"] == {word: words.count(word) for word in ("good", "suspect", "bad")}
     assert "recorded scores" in invoke(path).stdout
 
 
@@ -79,17 +77,11 @@ def test_what_came_later_is_added_to_its_request(recorded):
 def test_a_wrong_line_is_counted_and_named(recorded):
     path, _ = recorded
     with path.open("a", encoding="utf-8") as file:
-        file.write(
-            '{"run_id": "x", "scores": {"recall": {"value": 2, "status": "sure"}}}\n{"a": 1}\n[]\n'
-        )
+        file.write('{"run_id": "x", "scores": {"recall": {"value": 2, "status": "sure"}}}\n{"a": 1}\n[]\n')
     result = invoke(path)
 
     assert result.exit_code == 1
-    for line, reason in (
-        (13, "not those of a result"),
-        (14, "no run_id"),
-        (15, "not a JSON object"),
-    ):
+    for line, reason in ((13, "not those of a result"), (14, "no run_id"), (15, "not a JSON object")):
         assert f"{path.name}:{line}: " in result.stderr
         assert reason in result.stderr
 

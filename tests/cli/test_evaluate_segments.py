@@ -28,18 +28,14 @@ def _row(n, question, good, **more):
 def _run(tmp_path, rows, *arguments):
     data = tmp_path / "data.jsonl"
     data.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return CliRunner().invoke(
-        app, ["evaluate", str(data), "--metrics", "precision_recall_f1", *arguments]
-    )
+    return CliRunner().invoke(app, ["evaluate", str(data), "--metrics", "precision_recall_f1", *arguments])
 
 
 ROWS = [_row(n, RUSSIAN if n % 2 else ENGLISH, good=not n % 2, retriever="new") for n in range(60)]
 
 
 def test_each_part_has_its_means_and_decisions(tmp_path):
-    ran = _run(
-        tmp_path, ROWS, "--segments", "language,retriever", "--fail-under", "recall=0.4", "--json"
-    )
+    ran = _run(tmp_path, ROWS, "--segments", "language,retriever", "--fail-under", "recall=0.4", "--json")
     said = json.loads(ran.stdout)
     means = {segment: scores["recall"]["mean"] for segment, scores in said["segments"].items()}
     assert means == {"language:en": 1.0, "language:ru": 0.0, "retriever:new": 0.5}
@@ -96,8 +92,6 @@ def test_recorded_results_have_the_segments_of_their_requests(tmp_path):
                 request.answered("Tower 1 is 21 metres tall.")
     ran = CliRunner().invoke(app, ["evaluate", str(path), "--segments", "tenant", "--json"])
     said = json.loads(ran.stdout)
-    counts = {
-        name: scores["lexical_groundedness"]["count"] for name, scores in said["segments"].items()
-    }
+    counts = {name: scores["lexical_groundedness"]["count"] for name, scores in said["segments"].items()}
     assert said["recorded"]
     assert counts == {"tenant:a": 2, "tenant:b": 1}

@@ -173,9 +173,7 @@ def test_scores_of_an_orphaned_label_say_so_and_are_never_0(tmp_path):
             assert (score.value, score.status) == (None, "undefined")
             assert score.explanation == "1 golden id orphaned: no chunk has its text now"
     # By text they are measured as before, and when the text comes back, so is the label.
-    assert compute(
-        RankedRetrieval(by="contexts"), sample.model_copy(update={"reference": reference})
-    )
+    assert compute(RankedRetrieval(by="contexts"), sample.model_copy(update={"reference": reference}))
     code, said = checked(out, "--against", index(tmp_path, {"7": EN[0], "3": EN[1]}), "--out",
                          tmp_path / "again.jsonl")  # fmt: skip
     assert code == 0
@@ -280,8 +278,7 @@ def test_sets_and_chunks_come_in_every_format_that_data_sets_have(tmp_path, endi
                 writer = csv.DictWriter(file, content[0])
                 writer.writeheader()
                 writer.writerows(
-                    {k: json.dumps(v) if isinstance(v, list) else v for k, v in row.items()}
-                    for row in content
+                    {k: json.dumps(v) if isinstance(v, list) else v for k, v in row.items()} for row in content
                 )
         else:
             pa = pytest.importorskip("pyarrow")

@@ -125,10 +125,7 @@ WITHOUT_END = "without-end.jsonl"
         (("golden", "check", WITHOUT_END, "--against", "data.jsonl"), "interrupted"),
         (("golden", "check", "golden.jsonl", "--against", WITHOUT_END), "interrupted"),
         (("label", WITHOUT_END), "interrupted; labels are kept in labels.jsonl"),
-        (
-            ("label", "data.jsonl", "--score", "context_relevancy"),
-            "interrupted; labels are kept in",
-        ),
+        (("label", "data.jsonl", "--score", "context_relevancy"), "interrupted; labels are kept in"),
         (("spans", WITHOUT_END), "interrupted"),
     ],
     ids=" ".join,
@@ -154,9 +151,7 @@ def test_kills_change_no_row(warm, place, kills):
     """Whenever it is killed, the same command goes on: rows and values are those of a run without a kill."""
     rows = (place / "data.jsonl").read_text().splitlines()[:600]
     (place / "data.jsonl").write_text("\n".join(rows))
-    slow_row = (
-        "@metric\ndef short(sample):\n    time.sleep(0.001)\n    return len(sample.question) / 99\n"
-    )
+    slow_row = "@metric\ndef short(sample):\n    time.sleep(0.001)\n    return len(sample.question) / 99\n"
     (place / "my_metrics.py").write_text(METRICS + slow_row)
     asked = ("evaluate", "data.jsonl", "--metrics", "my_metrics.py:short", "--out")
     start = partial(warm.start, RUN, *asked, cwd=place, env=dict(os.environ))

@@ -56,12 +56,7 @@ def _label(tmp_path, keys, *options, results=None, exit_code=0):
 def test_a_label_says_how_it_came_about(tmp_path):
     output, [label] = _label(tmp_path, ["4", "q"], "--count", "10", "--language", "en")
     number = int(label.request.removeprefix("run-"))
-    assert (label.value, label.scale, label.rater, label.score) == (
-        0.75,
-        "1-5",
-        "anna",
-        "faithfulness",
-    )
+    assert (label.value, label.scale, label.rater, label.score) == (0.75, "1-5", "anna", "faithfulness")
     assert (label.judged, label.judge) == (number / 40, "faithfulness@3")
     assert label.judge_probability == 0.5
     assert 0 < label.probability < 1
@@ -100,9 +95,7 @@ def test_probabilities_are_true_over_many_files():
     total = 0.0
     for number in range(400):
         requests = tuple(
-            ScoredRequest(
-                name, frozenset([name]), 1, place_of(name), has=frozenset(["contexts", "answer"])
-            )
+            ScoredRequest(name, frozenset([name]), 1, place_of(name), has=frozenset(["contexts", "answer"]))
             for name in (f"{number}-{one}" for one in range(50))
         )
         drawing = draw(ResultFile(Path("x"), requests, (), has_texts=True), "faithfulness", 10)
@@ -141,9 +134,7 @@ def test_a_file_that_grew_is_drawn_from_with_the_same_probability(tmp_path):
 def test_raters_are_shown_the_same_requests_in_the_same_order(tmp_path):
     _label(tmp_path, ["5"] * 5, "--count", "5")
     _, labels = _label(tmp_path, ["1"] * 5, "--count", "5", "--rater", "boris")
-    by_rater = {
-        name: [one.request for one in labels if one.rater == name] for name in ("anna", "boris")
-    }
+    by_rater = {name: [one.request for one in labels if one.rater == name] for name in ("anna", "boris")}
     assert by_rater["anna"] == by_rater["boris"]
 
 
@@ -215,9 +206,7 @@ def test_what_keys_say(key, scale, value):
 
 def test_scores_of_evaluate_with_their_data_set(tmp_path):
     data, scores = tmp_path / "data.jsonl", tmp_path / "scores.jsonl"
-    rows = [
-        {"question": f"q{n}?", "contexts": ["one two three"], "answer": "one two"} for n in range(8)
-    ]
+    rows = [{"question": f"q{n}?", "contexts": ["one two three"], "answer": "one two"} for n in range(8)]
     data.write_text("\n".join(map(json.dumps, rows)))
     ran = CliRunner().invoke(
         app, ["evaluate", str(data), "--metrics", "lexical_groundedness", "--out", str(scores)]
@@ -276,7 +265,5 @@ def test_what_a_word_is_worth_is_said_when_the_rater_is_done(tmp_path):
     output, labels = _label(tmp_path, ["1"] * 40, "--count", "60", "--language", "en")
     bad = [one.value < 0.75 for one in labels if one.verdict == "bad"]
     assert len(bad) == 30
-    assert (
-        f"Verdict “bad”: people call {sum(bad) / 30:.0%} of 30 bad [".replace("%", " %") in output
-    )
+    assert f"Verdict “bad”: people call {sum(bad) / 30:.0%} of 30 bad [".replace("%", " %") in output
     assert "from 50" not in output

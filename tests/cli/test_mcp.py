@@ -30,16 +30,7 @@ MADE_UP = RagSample(
     contexts=["The tower was built of iron in 1889."],
     answer="Emperor Zlatan painted it purple with 900 elephants in Vienna.",
 )
-TOOLS = {
-    "overview",
-    "worst_requests",
-    "request",
-    "changes",
-    "conversations",
-    "gaps",
-    "chunks",
-    "not_scored",
-}
+TOOLS = {"overview", "worst_requests", "request", "changes", "conversations", "gaps", "chunks", "not_scored"}
 RUN = "from ragmeter.cli.main import run; run()"
 
 
@@ -86,16 +77,11 @@ def asked(url, calls, *arguments, **environment):
 
 def asked_over_streams(url, calls):
     """Do the same with the command in a process of its own."""
-    command = mcp.StdioServerParameters(
-        command=sys.executable, args=["-c", RUN, "mcp", "--url", url]
-    )
+    command = mcp.StdioServerParameters(command=sys.executable, args=["-c", RUN, "mcp", "--url", url])
 
     @asynccontextmanager
     async def connected():
-        async with (
-            stdio_client(command) as (read, write),
-            mcp.ClientSession(read, write) as session,
-        ):
+        async with stdio_client(command) as (read, write), mcp.ClientSession(read, write) as session:
             await session.initialize()
             yield session
 
@@ -131,8 +117,7 @@ def test_an_assistant_goes_from_the_overview_to_the_reasons_without_a_text(tmp_p
         )
         trace_id = json.loads(told(worst))["trace_id"]
         _, [request, missing] = asked(
-            server.url,
-            [("request", {"trace_id": trace_id}), ("request", {"trace_id": "0" * 31 + "7"})],
+            server.url, [("request", {"trace_id": trace_id}), ("request", {"trace_id": "0" * 31 + "7"})]
         )
     assert names == TOOLS
     assert json.loads(told(overview))["verdicts"] == {"bad": 1}
@@ -143,9 +128,7 @@ def test_an_assistant_goes_from_the_overview_to_the_reasons_without_a_text(tmp_p
     assert (talk["conversation_id"], talk["first_bad"]) == ("s1", 1)
     assert "of the answer's words are in the chunks" in told(request)
     assert json.loads(told(health))["status"] == "ok"
-    everything = " ".join(
-        map(told, (overview, worst, changes, talks, topics, corpus, health, request))
-    )
+    everything = " ".join(map(told, (overview, worst, changes, talks, topics, corpus, health, request)))
     assert not [word for word in ("tower", "Zlatan", "elephants", "iron") if word in everything]
     assert "404" in told(missing)
 
@@ -166,9 +149,7 @@ def test_it_reads_with_the_token_of_those_who_look(tmp_path):
         address = server.url.partition("?")[0]
         _, [refused] = asked(address, [("overview", {})])
         _, [read] = asked(address, [("overview", {})], "--token-file", str(token))
-        _, [named] = asked(
-            address, [("overview", {})], RAGMETER_SERVE_VIEW_TOKEN=token.read_text().strip()
-        )
+        _, [named] = asked(address, [("overview", {})], RAGMETER_SERVE_VIEW_TOKEN=token.read_text().strip())
     assert "--token-file" in told(refused)
     assert json.loads(told(read))["requests"] == json.loads(told(named))["requests"] == 1
 

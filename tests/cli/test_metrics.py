@@ -76,9 +76,7 @@ def test_a_score_leads_to_its_metric_and_a_typing_error_to_its_neighbour():
 
 
 def test_the_thresholds_are_those_of_the_rules():
-    listed = json.loads(
-        CliRunner().invoke(app, ["metrics", "lexical_groundedness", "--json"]).stdout
-    )
+    listed = json.loads(CliRunner().invoke(app, ["metrics", "lexical_groundedness", "--json"]).stdout)
     (said,) = listed["thresholds"]
     assert f"below {VerdictRules().unsupported_below:g}: bad" in said
     assert set(VERDICT_CODES) >= set(re.findall(r"\((\w+)\)", said))

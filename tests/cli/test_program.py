@@ -62,11 +62,7 @@ def test_a_program_runs_as_without_us(folder, source):
     (folder / "app.py").write_text(source)
     alone, looked_at = plainly("app.py", "--flag", "a b"), run("app.py", "--flag", "a b")
     said = looked_at.stderr.replace("begun\n", "")
-    assert (looked_at.returncode, looked_at.stdout, said) == (
-        alone.returncode,
-        alone.stdout,
-        alone.stderr,
-    )
+    assert (looked_at.returncode, looked_at.stdout, said) == (alone.returncode, alone.stdout, alone.stderr)
     assert looked_at.stderr.startswith("begun\n")
 
 

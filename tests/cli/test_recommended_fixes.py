@@ -35,13 +35,7 @@ CODE = re.compile(r"`(?=\w)([^`\n]*[ (][^`\n]*)`")
 OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]+")
 VARIABLE = re.compile(r"\bRAGMETER_[A-Z_]*[A-Z]\b")
 
-PLACEHOLDERS = {
-    "answer": "a",
-    "contexts": ["c"],
-    "model": "some-model",
-    "question": "q",
-    "sample_rate": 0.5,
-}
+PLACEHOLDERS = {"answer": "a", "contexts": ["c"], "model": "some-model", "question": "q", "sample_rate": 0.5}
 """What a reader writes for the ``...`` of an argument."""
 NAMES = {
     "TracerProvider": TracerProvider,
@@ -118,9 +112,7 @@ def _public_names():
     found = {}
     rooms = (ragmeter, ragmeter.adapters, ragmeter.exporters, ragmeter.metrics)
     for module in (
-        module
-        for room in rooms
-        for module in pkgutil.walk_packages(room.__path__, room.__name__ + ".")
+        module for room in rooms for module in pkgutil.walk_packages(room.__path__, room.__name__ + ".")
     ):
         below = module.name.removeprefix("ragmeter.")
         if not re.search(r"(^|\.)_|^cli|^serve|^fleet|^testing", below):
@@ -175,9 +167,7 @@ def test_recommended_code_runs(code, where, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("OPENAI_API_KEY", "sk-none")
     (tmp_path / "golden.jsonl").write_text('{"question": "q", "answer": "a"}\n')
-    tree = ast.fix_missing_locations(
-        _Filled().visit(ast.parse(code + (" pass" if code.endswith(":") else "")))
-    )
+    tree = ast.fix_missing_locations(_Filled().visit(ast.parse(code + (" pass" if code.endswith(":") else ""))))
     space = {**documented_application.names(), **_public_names(), **NAMES}
     try:
         exec(compile(tree, where, "exec"), space)
@@ -220,11 +210,7 @@ def test_recommended_commands_are_there_with_their_options():
                 wrong.append((where, found[0]))
         for found in CODE.finditer(text):
             is_command = found[1].startswith("ragmeter ") or "(" in found[1]
-            if (
-                not is_command
-                and where.startswith(("cli/", "core/", "fleet/"))
-                and found[1] not in NOT_RUN
-            ):
+            if not is_command and where.startswith(("cli/", "core/", "fleet/")) and found[1] not in NOT_RUN:
                 wrong.append((where, found[1]))
     assert wrong == []
     assert seen >= 50
@@ -246,9 +232,7 @@ def test_recommended_variables_are_read():
     """Those of the settings, and those that stand in the product by themselves, where it reads them."""
     known = {PREFIX + field.upper() for field in Settings.model_fields}
     known |= {text for _, text in STRINGS if VARIABLE.fullmatch(text)}
-    known |= {
-        PREFIX + text for where, text in STRINGS if where.startswith("core/") and text.isupper()
-    }
+    known |= {PREFIX + text for where, text in STRINGS if where.startswith("core/") and text.isupper()}
     pages = [
         (path.name, path.read_text("utf-8"))
         for path in sorted((*ROOT.glob("docs/*.md"), *ROOT.glob("docs/reference/*.md")))
@@ -260,9 +244,7 @@ def test_recommended_variables_are_read():
         if name not in OF_OTHERS
     }
     wrong = {
-        one
-        for one in named
-        if one[0] not in known and not any(name.startswith(one[0] + "_") for name in known)
+        one for one in named if one[0] not in known and not any(name.startswith(one[0] + "_") for name in known)
     }
     assert wrong == set()
     assert len({name for name, _ in named}) >= 50

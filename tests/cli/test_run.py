@@ -190,9 +190,7 @@ OWN_METERS = [
         for each in OWN_METERS
     ],
 )  # fmt: skip
-def test_a_request_is_scored_once_by_the_programs_own_meter(
-    in_place, tmp_path, otlp, framework, way, built
-):
+def test_a_request_is_scored_once_by_the_programs_own_meter(in_place, tmp_path, otlp, framework, way, built):
     """What the program's meter writes is its own; what run shows are the same scores."""
     attached = {"instrument": INSTRUMENT, "processor": PROCESSOR, "by hand": BY_HAND}
     lines = attached.get(way, HANDLER[framework])
@@ -229,9 +227,7 @@ def test_the_settings_of_the_program_stay_its_own(in_place, tmp_path, otlp, line
         ASK_LANGCHAIN + lines + f"import ragmeter.adapters as ours\nmade = ours.default_meter()\n"
         f"assert (made is not None) == {bool(own)}\n"
     )
-    done = in_place(
-        "run", "--otlp", otlp.url, "own.py", RAGMETER_JSONL="own.jsonl", RAGMETER_CONSOLE="1"
-    )
+    done = in_place("run", "--otlp", otlp.url, "own.py", RAGMETER_JSONL="own.jsonl", RAGMETER_CONSOLE="1")
     assert done.returncode == 0, done.stderr
     assert len(re.findall(r"^\d\d:\d\d:\d\d  ", done.stderr, re.MULTILINE)) == 1, done.stderr
     assert len((tmp_path / "own.jsonl").read_text().splitlines()) == 1
@@ -247,18 +243,9 @@ def test_a_meter_that_cannot_be_made_leaves_the_requests_to_run(in_place, tmp_pa
 
 def test_two_meters_of_a_program_are_both_shown(in_place, tmp_path, otlp):
     (tmp_path / "own.py").write_text(
-        ASK_LANGCHAIN
-        + METER
-        + HANDLER[ASK_LANGCHAIN]
-        + METER.replace("own.", "two.")
-        + HANDLER[ASK_LANGCHAIN]
+        ASK_LANGCHAIN + METER + HANDLER[ASK_LANGCHAIN] + METER.replace("own.", "two.") + HANDLER[ASK_LANGCHAIN]
     )
     done = in_place("run", "--otlp", otlp.url, "own.py")
     assert done.returncode == 0, done.stderr
     assert len(re.findall(r"^\d\d:\d\d:\d\d  ", done.stderr, re.MULTILINE)) == 2, done.stderr
-    assert [
-        len((tmp_path / f"{one}.jsonl").read_text().splitlines()) for one in ("own", "two")
-    ] == [
-        1,
-        1,
-    ]
+    assert [len((tmp_path / f"{one}.jsonl").read_text().splitlines()) for one in ("own", "two")] == [1, 1]

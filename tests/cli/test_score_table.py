@@ -62,9 +62,7 @@ def test_reasons_for_missing_values_are_not_cut_into_pieces(width, headings):
     unknown = dict.fromkeys(means)
     rows = [
         ScoreSummary("lexical_context_utilization", 4, {}, **means, range=(0.0, 1.0)),
-        ScoreSummary(
-            "retriever_score_spread", 0, {"missing_input": 4}, **unknown, range=(0.0, None)
-        ),
+        ScoreSummary("retriever_score_spread", 0, {"missing_input": 4}, **unknown, range=(0.0, None)),
     ]
     console = Console(width=width, record=True, file=io.StringIO())
     console.print(summary_table(rows, intervals=True, width=width))

@@ -17,8 +17,7 @@ from ragmeter.cli.serve import store_options, summary
 from ragmeter.serve.store import StoreOptions
 
 FULL = (
-    Path(__file__).parent.parent
-    / "adapters/recorded_spans/openinference-langchain-py/reranked/001.traces.pb"
+    Path(__file__).parent.parent / "adapters/recorded_spans/openinference-langchain-py/reranked/001.traces.pb"
 )
 PATIENCE_S = 100.0
 RUN = "from ragmeter.cli.main import run; run()"
@@ -87,9 +86,7 @@ def test_it_says_what_to_set_when_nobody_would_get_the_scores(monkeypatch):
     for name in ("OTEL_EXPORTER_OTLP_ENDPOINT", "RAGMETER_JSONL", "RAGMETER_CONSOLE"):
         monkeypatch.delenv(name, raising=False)
 
-    result = CliRunner().invoke(
-        app, ["serve", "--http-port", "0", "--grpc-port", "0", "--no-store"]
-    )
+    result = CliRunner().invoke(app, ["serve", "--http-port", "0", "--grpc-port", "0", "--no-store"])
 
     assert result.exit_code == 2
     assert "OTEL_EXPORTER_OTLP_ENDPOINT" in result.stderr
@@ -108,15 +105,11 @@ def test_requests_are_kept_in_the_users_state_folder_or_where_it_is_said(tmp_pat
 
 def test_services_are_kept_for_times_of_their_own(tmp_path):
     """By the option, once for each, and by the same name in the file."""
-    said = store_options(
-        str(tmp_path / "a.db"), "7d", "1GB", texts=True, keep_service=["shop=30d", "a=b=12h"]
-    )
+    said = store_options(str(tmp_path / "a.db"), "7d", "1GB", texts=True, keep_service=["shop=30d", "a=b=12h"])
 
     assert said.keep_by_service == {"shop": 30 * 86_400.0, "a=b": 43_200.0}
     (tmp_path / "serve.toml").write_text('keep-service = ["shop=30d", "lab=12h"]')
-    shown = CliRunner().invoke(
-        app, ["serve", "--config", str(tmp_path / "serve.toml"), "--print-config"]
-    )
+    shown = CliRunner().invoke(app, ["serve", "--config", str(tmp_path / "serve.toml"), "--print-config"])
     assert 'keep-service = ["shop=30d", "lab=12h"]' in shown.stdout.splitlines()
 
 
@@ -125,9 +118,7 @@ def test_the_address_of_a_database_is_no_file_and_is_shown_nowhere(tmp_path):
     address = "postgresql://me:secret@db.example:5432/ragmeter"
     environ = {"XDG_STATE_HOME": str(tmp_path)}
     said = store_options(address, "7d", "1GB", texts=True, environ=environ)
-    set_ = store_options(
-        None, "7d", "1GB", texts=True, environ={**environ, "RAGMETER_SERVE_STORE": address}
-    )
+    set_ = store_options(None, "7d", "1GB", texts=True, environ={**environ, "RAGMETER_SERVE_STORE": address})
 
     assert said == set_
     assert (said.path, said.url, said.or_private) == (None, address, False)
@@ -143,9 +134,7 @@ def test_the_last_line_says_what_became_of_everything():
         "unsent": {},
     }
 
-    assert summary(stats) == (
-        "3 exports (2 accepted, 1 busy); 23 spans (20 read, 3 duplicate); 0 requests"
-    )
+    assert summary(stats) == ("3 exports (2 accepted, 1 busy); 23 spans (20 read, 3 duplicate); 0 requests")
     assert summary({"unsent": {"traces": 4}}) == "4 unsent (4 traces)"
 
 

@@ -32,11 +32,7 @@ judge_api_key = "secret-3"
 @pytest.fixture
 def printed(tmp_path, monkeypatch):
     """Print what holds with a file, variables and options."""
-    kept = {
-        name: value
-        for name, value in os.environ.items()
-        if not name.startswith(("RAGMETER_", "OTEL_"))
-    }
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("RAGMETER_", "OTEL_"))}
 
     def holds(text, *options, status=0, **variables):
         monkeypatch.setattr(os, "environ", kept | variables)
@@ -75,9 +71,7 @@ def test_an_option_counts_more_than_a_variable_and_that_more_than_the_file(print
     assert found["settings"]["sample_rate"] == 0.25
     assert printed(EXAMPLE, "--store", "mine.db", RAGMETER_SERVE_STORE="v.db")["store"] == "mine.db"
     assert "no-store" not in printed("no-store = true", "--store", "mine.db")
-    assert printed("[settings]\nsample_rate = 0.5", RAGMETER_SAMPLE_RATE="")["settings"] == {
-        "sample_rate": 0.5
-    }
+    assert printed("[settings]\nsample_rate = 0.5", RAGMETER_SAMPLE_RATE="")["settings"] == {"sample_rate": 0.5}
 
 
 @pytest.mark.parametrize(

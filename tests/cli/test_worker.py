@@ -55,11 +55,7 @@ def environ(tmp_path):
 
 def start(environ, *arguments):
     return subprocess.Popen(
-        [sys.executable, *arguments],
-        env=environ,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
+        [sys.executable, *arguments], env=environ, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
 
 
@@ -69,9 +65,7 @@ def ended(process):
 
 
 def application(environ, name, count, *more):
-    return start(
-        environ | {"RAGMETER_SCORING": "queue"}, "-c", APPLICATION, name, str(count), *more
-    )
+    return start(environ | {"RAGMETER_SCORING": "queue"}, "-c", APPLICATION, name, str(count), *more)
 
 
 def worker(environ, *options):

@@ -65,10 +65,7 @@ TABLE = [
         ((*E, "--out", "scores", "--shard", shard), 2, "i/n")
         for shard in ("4/4", "-1/2", "1", "a/b", "0/0", "1/2/3")
     ),
-    *(
-        ((*E, *option), 2, "--out DIR")
-        for option in (("--shard", "0/2"), ("--merge",), ("--with-text",))
-    ),
+    *(((*E, *option), 2, "--out DIR") for option in (("--shard", "0/2"), ("--merge",), ("--with-text",))),
     ((*E, "--gaps", "--out", "scores"), 2, "--gaps and --compare read each question"),
     ((*E, "--compare", "data.jsonl", "--out", "scores"), 2, "read each question"),
     ((*E, "--compare", "who.jsonl"), 2, "no row has a question and contexts"),
@@ -98,10 +95,7 @@ TABLE = [
     (("evaluate",), 2, "name a data set"),
     (("evaluate", "nowhere.jsonl"), 2, "No such file"),
     (("evaluate", "notes.txt"), 2, "ends in none of .jsonl"),
-    *(
-        (("evaluate", name), 2, "has no rows")
-        for name in ("empty.jsonl", "blank.jsonl", "head.csv")
-    ),
+    *((("evaluate", name), 2, "has no rows") for name in ("empty.jsonl", "blank.jsonl", "head.csv")),
     (("evaluate", "no-json.jsonl"), 1, "no-json.jsonl:1: not JSON"),
     (("evaluate", "bare.json"), 1, "not a JSON object"),
     (("evaluate", "cut.json"), 1, "not JSON"),
@@ -143,10 +137,7 @@ TABLE = [
     (("golden", "check", "golden.jsonl", "--against", "nowhere.jsonl"), 2, "No such file"),
     (("agreement", "labels.jsonl"), 2, "labels.jsonl"),
     (("label", "data.jsonl", "--data", "nowhere.jsonl"), 2, "No such file"),
-    *(
-        (("label", name), 2, "has no requests")
-        for name in ("empty.jsonl", "no-json.jsonl", "other.jsonl")
-    ),
+    *((("label", name), 2, "has no requests") for name in ("empty.jsonl", "no-json.jsonl", "other.jsonl")),
     (("spans", "nowhere.json"), 1, "no such file"),
     # addresses and keys
     ((*E, *J, DEAD), 2, "start what should listen there"),

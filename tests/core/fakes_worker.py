@@ -169,7 +169,4 @@ def of_sitecustomize(sample: RagSample) -> float:
     """Return whether this interpreter was instrumented at its start."""
     import sys
 
-    return float(
-        "sitecustomize" in sys.modules
-        and "auto_instrumentation" in str(sys.modules["sitecustomize"])
-    )
+    return float("sitecustomize" in sys.modules and "auto_instrumentation" in str(sys.modules["sitecustomize"]))

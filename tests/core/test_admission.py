@@ -170,10 +170,7 @@ def test_requests_that_are_not_chosen_go_out_unjudged_at_once_and_say_so():
     judge.budget = JudgeBudget(calls_per_minute=3)
     memory = InMemoryExporter()
     meter = RagMeter(
-        metrics=[context_tally, GatedMetric(gate)],
-        judge=judge,
-        exporters=[memory],
-        limits=Limits(hold_s=60),
+        metrics=[context_tally, GatedMetric(gate)], judge=judge, exporters=[memory], limits=Limits(hold_s=60)
     )
     for _ in range(40):
         meter.submit(RagSample(question="q", contexts=["a"]))

@@ -49,9 +49,7 @@ def test_alpha_is_that_of_krippendorff(given_, expected):
 @pytest.mark.parametrize(("given_", "expected"), _recorded("correlation"))
 def test_correlation_is_that_of_scipy(given_, expected):
     found = correlation(given_["first"], given_["second"])
-    assert found[:3] == pytest.approx(
-        (expected["value"], expected["lower"], expected["upper"]), abs=1e-9
-    )
+    assert found[:3] == pytest.approx((expected["value"], expected["lower"], expected["upper"]), abs=1e-9)
 
 
 @pytest.mark.parametrize("weights", ["none", "linear", "quadratic"])
@@ -162,6 +160,4 @@ def test_samples_of_requests_give_the_same_alpha_from_sums_as_from_ratings():
     units = [[chance.random(), chance.random()] for _ in range(20)]
     drawn = _drawn_interval_alphas(units, random.Random(7), 20)
     again = random.Random(7)
-    assert drawn == pytest.approx(
-        [alpha(again.choices(units, k=20), "interval") for _ in range(20)]
-    )
+    assert drawn == pytest.approx([alpha(again.choices(units, k=20), "interval") for _ in range(20)])

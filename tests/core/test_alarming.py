@@ -89,9 +89,7 @@ def _telemetry() -> tuple[OpenTelemetryExporter, InMemoryLogRecordExporter, InMe
     loggers = LoggerProvider(shutdown_on_exit=False)
     loggers.add_log_record_processor(SimpleLogRecordProcessor(records))
     exporter = OpenTelemetryExporter(
-        logger_provider=loggers,
-        meter_provider=MeterProvider([reader], shutdown_on_exit=False),
-        span_mode="off",
+        logger_provider=loggers, meter_provider=MeterProvider([reader], shutdown_on_exit=False), span_mode="off"
     )
     return exporter, records, reader
 

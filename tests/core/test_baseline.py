@@ -26,13 +26,7 @@ def _history(days, values, first=MONDAY):
         for half in range(HALF_HOURS):
             scores = values(day, half)
             if scores:
-                history.add(
-                    day,
-                    half,
-                    len(scores),
-                    math.fsum(scores),
-                    math.fsum(one * one for one in scores),
-                )
+                history.add(day, half, len(scores), math.fsum(scores), math.fsum(one * one for one in scores))
     return history
 
 
@@ -175,14 +169,8 @@ def test_a_history_is_split_at_a_half_hour():
     history = _history(3, lambda day, half: [0.5])
     later = history.split(MONDAY + 1, 10)
 
-    assert [(day.number, len(list(day.halves()))) for day in history.days] == [
-        (MONDAY, 48),
-        (MONDAY + 1, 10),
-    ]
-    assert [(day.number, len(list(day.halves()))) for day in later.days] == [
-        (MONDAY + 1, 38),
-        (MONDAY + 2, 48),
-    ]
+    assert [(day.number, len(list(day.halves()))) for day in history.days] == [(MONDAY, 48), (MONDAY + 1, 10)]
+    assert [(day.number, len(list(day.halves()))) for day in later.days] == [(MONDAY + 1, 38), (MONDAY + 2, 48)]
     assert history.split(MONDAY, 0).days[0].number == MONDAY
     assert history.days == []
 

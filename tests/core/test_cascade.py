@@ -6,16 +6,7 @@ import pytest
 from fakes_core import FakeJudge, SecondNumber, first_number
 from opentelemetry.trace import NonRecordingSpan, SpanContext, use_span
 
-from ragmeter import (
-    Cascade,
-    ConfigurationError,
-    Limits,
-    RagMeter,
-    RagRun,
-    RagSample,
-    Sampling,
-    Score,
-)
+from ragmeter import Cascade, ConfigurationError, Limits, RagMeter, RagRun, RagSample, Sampling, Score
 from ragmeter.exporters.memory import InMemoryExporter
 from ragmeter.metrics.detector import InProcessSpanDetector, SpanSupport
 from ragmeter.pipeline.sampling import Candidate, JudgingSteps
@@ -44,9 +35,7 @@ def _asked(table, judged, run_id, said):
     cascade = Cascade(least=LEAST)
     free = {"lexical_groundedness": _score("lexical_groundedness", by_words)}
     asked = JudgingSteps(cascade, Candidate(run_id, None), free, (DETECTOR, SecondNumber()))
-    run = RagRun(
-        sample=RagSample(question=None), run_id=run_id, framework="manual", started_ns=1, ended_ns=2
-    )
+    run = RagRun(sample=RagSample(question=None), run_id=run_id, framework="manual", started_ns=1, ended_ns=2)
     counted = table.count_request(run, free, judged)
     known = dict(free)
     if asked.now:
@@ -122,10 +111,7 @@ def _detect(question, contexts, answer):
 def _meter(memory, asked, **options):
     detector = SpanSupport(InProcessSpanDetector(_detect))
     return RagMeter(
-        [first_number, detector, SecondNumber(asked)],
-        judge=FakeJudge(),
-        exporters=[memory],
-        **options,
+        [first_number, detector, SecondNumber(asked)], judge=FakeJudge(), exporters=[memory], **options
     )
 
 
@@ -189,11 +175,7 @@ def test_a_judge_that_fails_leaves_a_missing_value_and_no_unasked_one():
 
 def test_without_a_detector_the_judge_is_asked_where_the_words_are_undecided():
     memory, asked = InMemoryExporter(), []
-    options = {
-        "judge": FakeJudge(),
-        "exporters": [memory],
-        "sampling": Sampling(cascade=Cascade(least=1e-9)),
-    }
+    options = {"judge": FakeJudge(), "exporters": [memory], "sampling": Sampling(cascade=Cascade(least=1e-9))}
     with RagMeter([first_number, SecondNumber(asked)], **options) as meter:
         _submit(meter, ["0.1 0.0", "0.5 1.0", "0.95 1.0"])
     assert asked == ["0.5 1.0"]

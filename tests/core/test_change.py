@@ -284,12 +284,7 @@ def test_blocks_may_be_longer_than_five_minutes():
 
 @pytest.mark.parametrize(
     "block",
-    [
-        Block(3, math.nan, 1.0),
-        Block(3, 1.0, math.inf),
-        Block(math.nan, 1.0, 1.0),
-        Block(math.inf, 1.0, 1.0),
-    ],
+    [Block(3, math.nan, 1.0), Block(3, 1.0, math.inf), Block(math.nan, 1.0, 1.0), Block(math.inf, 1.0, 1.0)],
 )
 def test_sums_that_are_no_numbers_poison_nothing(block):
     traffic, usual = _LEARNED.copy(), _LEARNED.copy()

@@ -44,11 +44,7 @@ PRICES = {"INPUT_PRICE": "2", "CACHED_INPUT_PRICE": "1", "OUTPUT_PRICE": "8", "M
         ({"SAMPLE_RATE": "0.25"}, lambda made: made.settings.sample_rate, 0.25),
         ({"FUSED": "true"}, lambda made: made.settings.fused, True),
         ({"HOLD_S": ""}, lambda made: made.settings.hold_s, 5.0),
-        (
-            {"OTEL_INSTRUMENTATION_RAGMETER_SAMPLE_RATE": "0.5"},
-            lambda made: made.settings.sample_rate,
-            0.5,
-        ),
+        ({"OTEL_INSTRUMENTATION_RAGMETER_SAMPLE_RATE": "0.5"}, lambda made: made.settings.sample_rate, 0.5),
         (
             {"OTEL_INSTRUMENTATION_RAGMETER_SAMPLE_RATE": "0.5", "SAMPLE_RATE": "0.75"},
             lambda made: made.settings.sample_rate,
@@ -62,11 +58,7 @@ PRICES = {"INPUT_PRICE": "2", "CACHED_INPUT_PRICE": "1", "OUTPUT_PRICE": "8", "M
         ),
         ({"LATE_WINDOW": "7"}, lambda made: made.limits.late_window, 7),
         ({"LATE_WINDOW_S": "60"}, lambda made: made.limits.late_window_s, 60.0),
-        (
-            {"VERDICT_UNSUPPORTED_BELOW": "0.4"},
-            lambda made: made.scoring.verdict.unsupported_below,
-            0.4,
-        ),
+        ({"VERDICT_UNSUPPORTED_BELOW": "0.4"}, lambda made: made.scoring.verdict.unsupported_below, 0.4),
         ({"VERDICT_ON_TOPIC_FROM": "0.7"}, lambda made: made.scoring.verdict.on_topic_from, 0.7),
         ({**JUDGE, "JUDGE_CONCURRENCY": "3"}, lambda made: made.limits.judge_concurrency, 3),
         (
@@ -111,11 +103,7 @@ def test_a_meter_from_the_environment(monkeypatch, tmp_path):
 @pytest.mark.parametrize(
     ("variable", "value", "said"),
     [
-        (
-            "RAGMETER_METRICS",
-            "nonsense",
-            "unknown metric 'nonsense'. `ragmeter metrics` lists all",
-        ),
+        ("RAGMETER_METRICS", "nonsense", "unknown metric 'nonsense'. `ragmeter metrics` lists all"),
         ("RAGMETER_METRICS", "faithfulness", "faithfulness ask a judge; set RAGMETER_JUDGE_MODEL"),
         ("RAGMETER_REFERENCES", "nowhere.jsonl", "cannot read"),
         ("RAGMETER_SEGMENTS", "language,two words", "'two words' is no name"),
@@ -176,9 +164,7 @@ PAGE = Path(__file__).parents[2] / "docs/reference/settings.md"
 
 
 def _writer():
-    spec = importlib.util.spec_from_file_location(
-        "configuration", PAGE.parents[1] / "configuration.py"
-    )
+    spec = importlib.util.spec_from_file_location("configuration", PAGE.parents[1] / "configuration.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
@@ -229,9 +215,7 @@ def test_the_page_says_what_the_model_says():
 def test_every_setting_but_the_secrets_is_a_flag():
     flags = {name for name in dir(config) if name.startswith("OTEL_")}
 
-    assert flags == {
-        f"OTEL_INSTRUMENTATION_RAGMETER_{field.upper()}" for field in Settings.model_fields
-    } - {
+    assert flags == {f"OTEL_INSTRUMENTATION_RAGMETER_{field.upper()}" for field in Settings.model_fields} - {
         "OTEL_INSTRUMENTATION_RAGMETER_JUDGE_API_KEY",
         "OTEL_INSTRUMENTATION_RAGMETER_EMBEDDING_API_KEY",
         "OTEL_INSTRUMENTATION_RAGMETER_CHANGE_WEBHOOK",
@@ -242,9 +226,7 @@ def test_every_setting_but_the_secrets_is_a_flag():
 
 
 def test_objectives_from_the_environment(monkeypatch):
-    monkeypatch.setenv(
-        "RAGMETER_OBJECTIVES", "shop_qa:faithfulness>=0.8 for 95%; refusal<=0 for 80%"
-    )
+    monkeypatch.setenv("RAGMETER_OBJECTIVES", "shop_qa:faithfulness>=0.8 for 95%; refusal<=0 for 80%")
     assert [str(one) for one in meter_arguments()["scoring"].objectives] == [
         "shop_qa:faithfulness>=0.8 for 95%",
         "refusal<=0.0 for 80%",
@@ -289,11 +271,7 @@ def test_verdict_settings_have_the_rules_own_defaults():
         ("RAGMETER_KEEP", "best", "write 'none' or 'worst'"),
         ("RAGMETER_SPAN_MODE", "all", "write 'auto', 'own', 'evaluation' or 'off'"),
         ("RAGMETER_SCORING", "fork", "write 'thread', 'process' or 'queue'"),
-        (
-            "OTEL_INSTRUMENTATION_RAGMETER_EVENTS",
-            "yes",
-            "write 'log', 'span_event', 'both' or 'off'",
-        ),
+        ("OTEL_INSTRUMENTATION_RAGMETER_EVENTS", "yes", "write 'log', 'span_event', 'both' or 'off'"),
     ],
 )
 def test_a_wrong_variable_is_named_with_what_it_must_be(monkeypatch, name, value, said):
@@ -313,8 +291,7 @@ def test_every_variable_that_is_read_stands_on_its_page():
         for name in re.findall(r"\bRAGMETER_[A-Z_]*[A-Z]\b", path.read_text("utf-8"))
     }
     page = "".join(
-        (root / one).read_text("utf-8")
-        for one in ("docs/configuration.md", "docs/reference/settings.md")
+        (root / one).read_text("utf-8") for one in ("docs/configuration.md", "docs/reference/settings.md")
     )
     assert len(found) > 20
     assert {name for name in found if f"`{name}`" not in page} == set()

@@ -91,9 +91,7 @@ def test_the_same_sentence_with_another_figure_is_a_conflict(case):
     one, other, figures = CASES[case]
 
     for given in ((one, other), (other, one)):
-        [conflict] = _conflicts(
-            *given, "Something else, with 12 words about the opening of schools."
-        )
+        [conflict] = _conflicts(*given, "Something else, with 12 words about the opening of schools.")
         assert sorted(conflict.figures) == sorted(figures)
         assert {text.rstrip() in one or text.rstrip() in other for text in conflict.texts} == {True}
 
@@ -108,10 +106,7 @@ def test_a_contradiction_is_found_among_many_sentences_of_the_same_characters():
     chance = random.Random(1)
     common = sorted({*one} - {*"30。顾"})
     others = [
-        "".join(chance.sample(common, 14))
-        + chr(0x5000 + 9 * n) * 2
-        + chr(0x6000 + 7 * n)
-        + f"有{n}个。"
+        "".join(chance.sample(common, 14)) + chr(0x5000 + 9 * n) * 2 + chr(0x6000 + 7 * n) + f"有{n}个。"
         for n in range(300)
     ]
     [conflict] = _conflicts(one, *others, other.replace("可以", "现在可以"))
@@ -160,9 +155,7 @@ def test_badness_by_chance_is_not_listed():
     listed = 0
     for seed in range(50):
         chance = random.Random(seed)
-        requests = [
-            ([f"chunk {n % 30} of a text."], chance.random() < 0.2, set()) for n in range(300)
-        ]
+        requests = [([f"chunk {n % 30} of a text."], chance.random() < 0.2, set()) for n in range(300)]
         listed += bool(_memory(requests).view(GapMemory().chunks()).bad)
     assert listed <= 5
 
@@ -235,16 +228,12 @@ def test_a_meter_lists_what_is_stale_and_what_contradicts():
             RetrievedContext(text="Version one.", id="versioned", metadata={"version": "v1"}),
             RetrievedContext(text="No version.", id="unknown"),
             RetrievedContext(text="A date is given.", id="dated"),
-            RetrievedContext(
-                text="Metadata has it.", id="meta", metadata={"updated_at": "2019-05-01"}
-            ),
+            RetrievedContext(text="Metadata has it.", id="meta", metadata={"updated_at": "2019-05-01"}),
             RetrievedContext(text="Fresh.", id="fresh", metadata={"last_modified": "2999-05-01"}),
             RetrievedContext(text=old, id="twice"),
             RetrievedContext(text=new, id="twice"),
         ]
-        meter.submit(
-            RagSample(question="Is it stale?", contexts=contexts, answer="It is as it was.")
-        )
+        meter.submit(RagSample(question="Is it stale?", contexts=contexts, answer="It is as it was."))
         assert meter.flush(60)
         view = meter.chunks()
     assert {one.chunk.id: one.reason for one in view.stale} == {
@@ -257,10 +246,7 @@ def test_a_meter_lists_what_is_stale_and_what_contradicts():
     assert view.undated == pytest.approx(1 - 3 / 9)
 
 
-@pytest.mark.parametrize(
-    "wrong",
-    [{"current": {"a": 3}}, {"updated_at": {"a": "soon"}}, {"older_than_s": 0}],
-)
+@pytest.mark.parametrize("wrong", [{"current": {"a": 3}}, {"updated_at": {"a": "soon"}}, {"older_than_s": 0}])
 def test_what_makes_no_sense_is_refused(wrong):
     with RagMeter(exporters=["gaps"]) as meter, pytest.raises(ConfigurationError, match="chunks: "):
         meter.chunks(**wrong)

@@ -25,11 +25,7 @@ judged_by_no_one = partial(SecondNumber, judged=False)
 
 
 def _meter(**options):
-    given = {
-        "metrics": [first_number, judged_by_no_one()],
-        "exporters": [InMemoryExporter()],
-        **options,
-    }
+    given = {"metrics": [first_number, judged_by_no_one()], "exporters": [InMemoryExporter()], **options}
     return RagMeter(**given)
 
 
@@ -62,9 +58,7 @@ def test_a_running_meter_knows_the_mean_of_every_score():
     grounded = meter.quality("lexical_groundedness")
     assert (grounded.method, grounded.n_requests) == ("all", 50)
     assert grounded.mean == pytest.approx(0.53)
-    shares = {
-        QualityKey(name, "qa"): meter.quality(name) for name in (VERDICT_BAD, VERDICT_NOT_GOOD)
-    }
+    shares = {QualityKey(name, "qa"): meter.quality(name) for name in (VERDICT_BAD, VERDICT_NOT_GOOD)}
     assert meter.quality() == {
         QualityKey("lexical_groundedness", "qa"): grounded,
         QualityKey("faithfulness", "qa"): found,
@@ -136,9 +130,7 @@ def test_what_is_sampled_out_before_it_is_seen_is_not_counted():
 def test_a_reference_that_comes_late_counts_once_and_feedback_never():
     """The first one makes scores possible; the second changes no sum; a thumb is volunteered."""
     memory = InMemoryExporter()
-    needing = judged_by_no_one(
-        name="recall", score_names=("recall",), needs=("answer", "reference.answer")
-    )
+    needing = judged_by_no_one(name="recall", score_names=("recall",), needs=("answer", "reference.answer"))
     meter = _meter(metrics=[first_number, exact, judged_by_no_one(), needing], exporters=[memory])
     _submit(meter, ["0.6 1.0"])
     run_id = memory.results[0].run.run_id
@@ -205,9 +197,7 @@ def test_free_scores_stand_in_for_judged_ones():
     named = {*PROXIES, *(proxy for proxies in PROXIES.values() for proxy in proxies)}
     asks_others = {"semantic_context_relevance", "span_support"}  # an embedder, a detector
     assert named - known <= asks_others
-    low = Score(
-        name="lexical_groundedness", value=0.25, status="ok", method="lexical", definition="1"
-    )
+    low = Score(name="lexical_groundedness", value=0.25, status="ok", method="lexical", definition="1")
     assert proxy_value("faithfulness", {low.name: low}) == 0.25
     assert proxy_value("faithfulness", {}) == 0.5
     assert proxy_value("my_own", {low.name: low}) == 0.5

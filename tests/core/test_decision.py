@@ -22,9 +22,7 @@ def _summary(values, without=(), direction="higher", ends=(0.0, 1.0), name="reca
 
 
 def _limited(summary, value, unreadable=0):
-    (check,) = decide(
-        Criteria(limits=[Limit("recall", value)]), [summary], RowScores(), unreadable
-    ).checks
+    (check,) = decide(Criteria(limits=[Limit("recall", value)]), [summary], RowScores(), unreadable).checks
     return check
 
 
@@ -86,9 +84,7 @@ def _rows(values, measurement="m@1", status="ok", first=0):
 
 
 def _compared(old, new, direction="higher", tolerance=0.03, unreadable=0, limits=()):
-    values = [
-        score.value for _, scores in new.of("recall") for score in scores if score.value is not None
-    ]
+    values = [score.value for _, scores in new.of("recall") for score in scores if score.value is not None]
     asked = Criteria(limits=limits, baseline=old, tolerance=tolerance)
     (check,) = decide(asked, [_summary(values, direction=direction)], new, unreadable).checks
     return check

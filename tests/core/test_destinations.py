@@ -185,10 +185,7 @@ def test_an_exporter_that_fails_to_say_is_taken_to_deliver(contained_errors):
 
     unsure = Unsure()
     with RagMeter(
-        metrics=[context_tally],
-        exporters=[unsure],
-        sample_rate=0.0,
-        sampling=Sampling(keep="worst"),
+        metrics=[context_tally], exporters=[unsure], sample_rate=0.0, sampling=Sampling(keep="worst")
     ) as meter:
         meter.submit(SAMPLE)
         meter.submit(SAMPLE.model_copy(update={"contexts": ()}))
@@ -196,7 +193,4 @@ def test_an_exporter_that_fails_to_say_is_taken_to_deliver(contained_errors):
         stats = meter.stats()
 
     assert (stats.exported, stats.dropped) == (1, {"sampled_out": 1})
-    assert {component for component, _ in contained_errors} == {
-        "exporter.delivers",
-        "exporter.measure",
-    }
+    assert {component for component, _ in contained_errors} == {"exporter.delivers", "exporter.measure"}

@@ -39,9 +39,7 @@ def scored(*samples, **arguments):
 
 @pytest.mark.parametrize("scoring", ["thread", "process"])
 def test_every_request_gets_its_score(scoring):
-    results = scored(
-        *(sample(f"How tall {n}?") for n in range(5)), embedder=by_length, scoring=scoring
-    )
+    results = scored(*(sample(f"How tall {n}?") for n in range(5)), embedder=by_length, scoring=scoring)
 
     assert [result.scores[NAME].status for result in results] == ["ok"] * 5
     assert results[0].scores[NAME].definition == "1;model=by_length"
@@ -59,9 +57,7 @@ def test_with_a_process_it_runs_there():
 def test_without_an_embedder_there_is_no_such_score_and_nothing_of_it_is_loaded():
     [result] = scored(sample())
     loaded = run_python(
-        "-c",
-        "import sys, ragmeter; ragmeter.RagMeter(exporters=[]); print(*sys.modules)",
-        check=True,
+        "-c", "import sys, ragmeter; ragmeter.RagMeter(exporters=[]); print(*sys.modules)", check=True
     ).stdout
 
     assert NAME not in result.scores
@@ -71,9 +67,7 @@ def test_without_an_embedder_there_is_no_such_score_and_nothing_of_it_is_loaded(
 def test_it_can_be_named_and_needs_an_embedder():
     embeddings = pytest.importorskip("langchain_core.embeddings")
 
-    [result] = scored(
-        sample(), metrics=[NAME], embedder=embeddings.DeterministicFakeEmbedding(size=4)
-    )
+    [result] = scored(sample(), metrics=[NAME], embedder=embeddings.DeterministicFakeEmbedding(size=4))
 
     assert next(iter(result.scores)) == NAME
     with pytest.raises(ConfigurationError, match="pass embedder="):
@@ -160,9 +154,7 @@ def test_a_framework_with_a_key_works_in_the_worker():
 
 
 def test_what_cannot_be_sent_to_a_worker_is_said_at_construction():
-    with pytest.raises(
-        ConfigurationError, match=r"cannot send metric .semantic_context_relevance."
-    ):
+    with pytest.raises(ConfigurationError, match=r"cannot send metric .semantic_context_relevance."):
         RagMeter(embedder=lambda texts: texts, scoring="process")
 
 

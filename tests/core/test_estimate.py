@@ -7,12 +7,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from ragmeter import Estimate
-from ragmeter.quality.estimate import (
-    always_valid_half,
-    estimate,
-    student_quantile,
-    wilson_interval,
-)
+from ragmeter.quality.estimate import always_valid_half, estimate, student_quantile, wilson_interval
 from ragmeter.quality.moments import FreeMoments, JudgedMoments
 
 # scipy 1.17.1: stats.t.ppf(0.975, df)
@@ -81,9 +76,7 @@ def test_from_sums_as_from_every_single_request():
     squared = [w * w for w in weights]
     unit = sum(squared) / len(judged)
     spread = sum(q * a * a for q, a in zip(squared, away, strict=True))
-    slope = sum(q * e * a for q, e, a in zip(squared, errors, away, strict=True)) / (
-        spread + unit / 16
-    )
+    slope = sum(q * e * a for q, e, a in zip(squared, errors, away, strict=True)) / (spread + unit / 16)
     left = [e - slope * a for e, a in zip(errors, away, strict=True)]
     k_eff = total_defined**2 / sum(q for q, d in zip(squared, defined, strict=True) if d)
     see = sum(q * e * e for q, e in zip(squared, errors, strict=True))
@@ -92,9 +85,7 @@ def test_from_sums_as_from_every_single_request():
     variance += (see - suu) / sum(squared) / len(requests)
     mean = measured + slope * (sum(one.x for one in requests) / len(requests) - mean_x)
     assert found.mean == pytest.approx(mean, rel=1e-9)
-    assert found.upper - found.lower == pytest.approx(
-        2 * student_quantile(k_eff - 2) * variance**0.5, rel=1e-6
-    )
+    assert found.upper - found.lower == pytest.approx(2 * student_quantile(k_eff - 2) * variance**0.5, rel=1e-6)
     assert found.method == "regression"
     assert found.gain > 1.5
     assert (found.n_requests, found.n_judged) == (4000, len(judged))

@@ -18,9 +18,7 @@ def _sums(scores):
 
 
 def _exact(scores, floor):
-    return [
-        math.fsum(math.log1p(bet / (1 - floor) * (floor - one)) for one in scores) for bet in BETS
-    ]
+    return [math.fsum(math.log1p(bet / (1 - floor) * (floor - one)) for one in scores) for bet in BETS]
 
 
 def _add(evidence, at, scores, floor=0.7, usual=0.8, **changes):
@@ -34,18 +32,14 @@ def test_of_scores_of_0_and_1_sums_say_all(scores, floor):
 
 @given(st.lists(SCORES, min_size=1), FLOORS)
 def test_sums_never_say_more_than_the_scores(scores, floor):
-    for bound, exact in zip(
-        block_factors(*_sums(scores), floor), _exact(scores, floor), strict=True
-    ):
+    for bound, exact in zip(block_factors(*_sums(scores), floor), _exact(scores, floor), strict=True):
         assert bound <= exact + 1e-9 * len(scores)
 
 
 @given(FLOORS)
 def test_a_mean_at_the_floor_gives_nothing_on_average(floor):
     """The factor of one score of 0 or 1 is expected to be 1: what the stated rate of false alarms rests on."""
-    for bad, good in zip(
-        block_factors(1, 0.0, 0.0, floor), block_factors(1, 1.0, 1.0, floor), strict=True
-    ):
+    for bad, good in zip(block_factors(1, 0.0, 0.0, floor), block_factors(1, 1.0, 1.0, floor), strict=True):
         assert (1 - floor) * math.exp(bad) + floor * math.exp(good) == pytest.approx(1.0)
 
 
@@ -68,9 +62,7 @@ def test_requests_that_resemble_each_other_count_for_less():
     _add(plain, 0, [0.0, 0.0])
     _add(tempered, 0, [0.0, 0.0], design_effect=2.0)
 
-    assert [math.exp(log) for log in block_factors(2, 0, 0, 0.7)] == pytest.approx(
-        plain.state()["factors"]
-    )
+    assert [math.exp(log) for log in block_factors(2, 0, 0, 0.7)] == pytest.approx(plain.state()["factors"])
     assert [math.exp(log / 2) for log in block_factors(2, 0, 0, 0.7)] == pytest.approx(
         tempered.state()["factors"]
     )
@@ -142,11 +134,7 @@ def test_the_order_of_keys_does_not_matter(evidence, chance):
 def test_the_alarmed_are_the_largest_set_that_is_strong_enough(evidence):
     alarmed = e_bh(evidence, 100.0)
     ordered = sorted(evidence.values(), reverse=True)
-    sizes = [
-        size
-        for size in range(1, len(ordered) + 1)
-        if ordered[size - 1] * size >= 100.0 * len(ordered)
-    ]
+    sizes = [size for size in range(1, len(ordered) + 1) if ordered[size - 1] * size >= 100.0 * len(ordered)]
 
     assert len(alarmed) >= max(sizes, default=0)
     assert {evidence[key] for key in alarmed} == set(ordered[: max(sizes, default=0)])

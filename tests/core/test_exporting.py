@@ -4,14 +4,7 @@ import threading
 import time
 
 import pytest
-from fakes_core import (
-    FakeJudge,
-    GatedExporter,
-    GatedMetric,
-    RaisingExporter,
-    answer_length,
-    context_tally,
-)
+from fakes_core import FakeJudge, GatedExporter, GatedMetric, RaisingExporter, answer_length, context_tally
 
 from ragmeter import Limits, RagMeter, Scoring, TryLaterError
 from ragmeter.exporters.memory import InMemoryExporter

@@ -52,10 +52,7 @@ def _traffic(language="en", **known):
     ]
     rest = [
         (
-            _asked(
-                100 + n,
-                f"Where is the {SUBJECTS[n % 20]} of my {SUBJECTS[(n * 7 + n // 20) % 20]}?",
-            ),
+            _asked(100 + n, f"Where is the {SUBJECTS[n % 20]} of my {SUBJECTS[(n * 7 + n // 20) % 20]}?"),
             n % 12 == 0,
         )
         for n in range(240)
@@ -94,11 +91,7 @@ def test_a_topic_that_goes_badly_is_a_group_with_what_is_known_of_it(language):
         ({"refused": True, "relevance": 0.8}, ["Where parcels are."], "refuses_although_found"),
         ({"refused": True, "relevance": 0.2}, ["Where parcels are."], "missing_from_corpus"),
         ({"refused": True, "relevance": None}, ["Where parcels are."], "missing_from_corpus"),
-        (
-            {"relevance": 0.9},
-            ["Solar panels are cleaned on each roof barn garage."],
-            "missing_from_corpus",
-        ),
+        ({"relevance": 0.9}, ["Solar panels are cleaned on each roof barn garage."], "missing_from_corpus"),
     ],
 )
 def test_a_group_says_what_it_lacks(known, chunks, diagnosis):
@@ -134,8 +127,7 @@ def test_without_texts_a_group_is_counted_and_has_no_name():
 
 
 @pytest.mark.parametrize(
-    ("questions", "name"),
-    [("{}号X光机坏了怎么修理？", "光机坏 X 修理"), ("{} 光 ?", "光")],
+    ("questions", "name"), [("{}号X光机坏了怎么修理？", "光机坏 X 修理"), ("{} 光 ?", "光")]
 )
 def test_a_single_character_names_a_gap_only_where_nothing_else_does(questions, name):
     topic = [(_asked(n, questions.format(place)), True) for n, place in enumerate(PLACES[:16])]
@@ -171,10 +163,7 @@ def _spread(n, bad):
     [
         ([], "no_requests"),
         ([(one, False) for one, _ in _traffic()], "nothing_stands_out"),
-        (
-            [(one._replace(terms=b"", question=None), bad) for one, bad in _traffic()],
-            "no_questions",
-        ),
+        ([(one._replace(terms=b"", question=None), bad) for one, bad in _traffic()], "no_questions"),
         (_spread(100, int(100 * TOO_MANY)), "too_many_bad"),
         ([(one, n % 7 == 0) for n, (one, _) in enumerate(_spread(280, 0))], "nothing_stands_out"),
     ],
@@ -209,16 +198,12 @@ def test_no_order_and_no_share_of_the_work_plays_a_part(seed, processes, size):
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr("ragmeter.quality.gaps.memory.REQUESTS", size)
         patched.setattr("ragmeter.quality.gaps.memory.CHUNKS", size)
-        traffic = [
-            (asked._replace(at=n % 3 * DAY), bad) for n, (asked, bad) in enumerate(_traffic())
-        ]
+        traffic = [(asked._replace(at=n % 3 * DAY), bad) for n, (asked, bad) in enumerate(_traffic())]
         chunks = [f"{place} {subject}" for place in PLACES for subject in SUBJECTS[:4]]
         whole = _memory(traffic, chunks)
         chance.shuffle(traffic)
         chance.shuffle(chunks)
-        parts = [
-            _memory(traffic[part::processes], chunks[part::processes]) for part in range(processes)
-        ]
+        parts = [_memory(traffic[part::processes], chunks[part::processes]) for part in range(processes)]
         chance.shuffle(parts)
         for other in parts[1:]:
             parts[0].merge(other)
@@ -249,9 +234,7 @@ def test_samples_keep_the_smallest_ranks_and_say_up_to_which(parts, size):
 
 def test_the_memory_is_bounded_by_days_and_requests(monkeypatch):
     monkeypatch.setattr("ragmeter.quality.gaps.memory.REQUESTS", 10)
-    traffic = [
-        (_asked(n, "solar panels", at=n % (DAYS + 6) * DAY), n % 4 == 0) for n in range(4_000)
-    ]
+    traffic = [(_asked(n, "solar panels", at=n % (DAYS + 6) * DAY), n % 4 == 0) for n in range(4_000)]
 
     gaps = _memory(traffic).gaps()
     assert gaps.n_requests == pytest.approx(4_000 * DAYS / (DAYS + 6), rel=0.3)
@@ -299,9 +282,7 @@ def _scored(number, word, question="Where is it?"):
     sample = RagSample(question=question, contexts=["Here."], answer="Here.", name="qa")
     [score] = LexicalContextRelevance().compute(sample)
     return ScoredRun(
-        run=RagRun(
-            sample=sample, run_id=f"run-{number}", framework="manual", started_ns=1, ended_ns=2
-        ),
+        run=RagRun(sample=sample, run_id=f"run-{number}", framework="manual", started_ns=1, ended_ns=2),
         scores={score.name: score},
         verdict=None if word is None else Verdict(word=word),
     )
@@ -375,9 +356,7 @@ def test_a_meter_that_keeps_no_questions_says_what_to_add():
 
 
 def _points(metrics, name):
-    return {
-        tuple(point.attributes.items()): point.value for point in points_of(metrics).get(name, ())
-    }
+    return {tuple(point.attributes.items()): point.value for point in points_of(metrics).get(name, ())}
 
 
 def test_a_new_gap_is_announced_once():

@@ -46,9 +46,7 @@ def test_what_a_signal_handler_raised_is_to_be_raised_again():
     assert log.counts == {}
 
 
-@pytest.mark.parametrize(
-    "kind", [KeyboardInterrupt, SystemExit, GeneratorExit, asyncio.CancelledError]
-)
+@pytest.mark.parametrize("kind", [KeyboardInterrupt, SystemExit, GeneratorExit, asyncio.CancelledError])
 def test_base_exceptions_pass_through(kind):
     log = ErrorLog()
 
@@ -115,10 +113,7 @@ def test_logging_that_raises_is_contained_and_counted_too():
 def test_a_traceback_keeps_its_lines_and_names_of_others_begin_none(caplog):
     """Forty frames, longer than any line that is logged, one of them of code whose file is called as a log line."""
     names = {}
-    exec(
-        compile("def fail():\n    raise ValueError", "<page\nERROR all is lost\x1b[2J>", "exec"),
-        names,
-    )
+    exec(compile("def fail():\n    raise ValueError", "<page\nERROR all is lost\x1b[2J>", "exec"), names)
 
     def deeper(left):
         return deeper(left - 1) if left else names["fail"]()

@@ -104,9 +104,7 @@ def test_anything_at_any_verb(data):
     meter.flush(30)
     stats = meter.stats()
     assert isinstance(stats.captured, int)
-    assert memory.results, (
-        stats
-    )  # what was told rightly is there: the request, and what it retrieved
+    assert memory.results, stats  # what was told rightly is there: the request, and what it retrieved
     assert any("b" in [c.text for c in r.sample.contexts or ()] for r in memory.results)
     meter.shutdown(60)
 
@@ -231,9 +229,7 @@ def test_queue_bytes_counts_every_text_of_a_request(where):
         answer=big if where == "answer" else "a",
         reference={"answer": big} if where == "reference" else None,
     )
-    meter = RagMeter(
-        metrics=[waiting], exporters=[InMemoryExporter()], limits=Limits(queue_bytes=20_000_000)
-    )
+    meter = RagMeter(metrics=[waiting], exporters=[InMemoryExporter()], limits=Limits(queue_bytes=20_000_000))
     meter.submit(sample)
     assert entered.wait(30)
     for _ in range(20):

@@ -45,10 +45,7 @@ def test_cost_and_usage_follow_from_the_budget_alone(scoring):
     assert cost > 0
     assert paid == {"ragmeter.judge.cost": pytest.approx(cost), "ragmeter.judge.calls": 2}
     said = [item.log_record.attributes for item in records.get_finished_logs()]
-    assert {one["gen_ai.evaluation.name"] for one in said} == {
-        "context_relevancy",
-        "answer_relevancy",
-    }
+    assert {one["gen_ai.evaluation.name"] for one in said} == {"context_relevancy", "answer_relevancy"}
     for key, total in (
         ("calls", stats.judge_calls),
         ("input_tokens", stats.input_tokens),

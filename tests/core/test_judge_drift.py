@@ -71,10 +71,7 @@ class Moody(CountingJudge):
 
 
 def _frozen():
-    return [
-        FrozenRequest(RagSample(question="q", answer=str(value)), {"kindness": value})
-        for value in OLD
-    ]
+    return [FrozenRequest(RagSample(question="q", answer=str(value)), {"kindness": value}) for value in OLD]
 
 
 @pytest.fixture
@@ -129,12 +126,7 @@ def test_a_judge_that_moved_is_told_once_until_it_has_come_back(check, kinder, w
     judge.kinder = kinder
     _round(one, clock)
     (change,) = changes
-    assert (change.score, change.kind, change.at, change.since) == (
-        "kindness",
-        "judge",
-        clock.now,
-        steady_at,
-    )
+    assert (change.score, change.kind, change.at, change.since) == ("kindness", "judge", clock.now, steady_at)
     assert change.now.mean - change.before.mean == pytest.approx(kinder, abs=0.01)
     assert word in change.note
     assert one.standing("kindness", clock.now + 1e6) == "moved"
@@ -322,6 +314,4 @@ def test_a_fall_by_a_tenth_with_a_judge_that_stays_sets_off_the_alarm_for_qualit
     pass_hours(USUAL, 90)
     pass_hours(WORSE, 40)
     assert {one.kind for one in told} == {"fell"}
-    assert (
-        len(judge.asked) > 130 * len(USUAL) + 2 * COUNT - 1
-    )  # it was asked again before the alarm
+    assert len(judge.asked) > 130 * len(USUAL) + 2 * COUNT - 1  # it was asked again before the alarm

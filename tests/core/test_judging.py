@@ -79,18 +79,12 @@ def test_a_judge_that_wants_to_end_the_program_loses_itself(error):
     exporter = InMemoryExporter()
     judge = _Quitting(error)
     with RagMeter(
-        metrics=["context_precision"],
-        judge=judge,
-        exporters=[exporter],
-        limits=Limits(judge_concurrency=1),
+        metrics=["context_precision"], judge=judge, exporters=[exporter], limits=Limits(judge_concurrency=1)
     ) as meter:
         for number in range(3):
             meter.submit(
                 RagSample(
-                    question=f"q{number}",
-                    contexts=["a", "b"],
-                    answer="x",
-                    reference=Reference(answer="x"),
+                    question=f"q{number}", contexts=["a", "b"], answer="x", reference=Reference(answer="x")
                 )
             )
             assert meter.flush(60)

@@ -39,9 +39,7 @@ def test_where_nothing_can_be_said_nothing_is(errors, k_eff, status):
 @given(st.floats(0, 1), st.floats(1, 1e6), st.lists(st.integers(30, 300), min_size=4, max_size=4))
 def test_the_share_lies_in_its_interval(judge_good, k_eff, cells):
     found = transport_share(judge_good, k_eff, Confusion(*cells))
-    assert (
-        0.0 <= found.lower <= (found.share if found.share is not None else 0.5) <= found.upper <= 1
-    )
+    assert 0.0 <= found.lower <= (found.share if found.share is not None else 0.5) <= found.upper <= 1
 
 
 def test_it_holds_after_a_fall():

@@ -80,9 +80,7 @@ def test_a_file_that_is_not_there(tmp_path):
 
 
 def test_raters_of_one_request_are_averaged():
-    [one] = labelled_requests(
-        [_label(value=1.0), _label(value=0.5, rater="b"), _label(value=None, rater="c")]
-    )
+    [one] = labelled_requests([_label(value=1.0), _label(value=0.5, rater="b"), _label(value=None, rater="c")])
     assert one.values == (1.0, 0.5)
     assert one.mean == 0.75
 
@@ -148,9 +146,7 @@ def test_a_label_without_a_verdict_tells_nothing_about_the_judge():
 
 
 def test_who_cannot_say_is_in_no_mean():
-    labels = [
-        _label(str(n), 1.0 if n % 2 else None, probability=0.5, judged=0.5) for n in range(80)
-    ]
+    labels = [_label(str(n), 1.0 if n % 2 else None, probability=0.5, judged=0.5) for n in range(80)]
     found = estimate(label_moments(labelled_requests(labels), with_judge=False))
     assert found.mean == 1.0
     assert found.undefined == 0.5

@@ -68,10 +68,7 @@ def test_a_request_is_found_by_its_trace_too(memory):
     meter.feedback(f"{trace_id:032x}", "thumbs_up", 1.0, label="up")
     assert meter.flush(60)
 
-    assert [list(result.scores) for result in memory.results[1:]] == [
-        ["exact_answer"],
-        ["thumbs_up"],
-    ]
+    assert [list(result.scores) for result in memory.results[1:]] == [["exact_answer"], ["thumbs_up"]]
     score = memory.results[2].scores["thumbs_up"]
     assert (score.value, score.method, score.target, score.label) == (1.0, "human", "answer", "up")
 
@@ -161,9 +158,7 @@ def test_an_unknown_request_is_counted(memory):
 
 
 @pytest.mark.contains_errors
-@pytest.mark.parametrize(
-    ("name", "value"), [("Thumbs up", 1.0), ("ok", float("nan")), ("ok", float("inf"))]
-)
+@pytest.mark.parametrize(("name", "value"), [("Thumbs up", 1.0), ("ok", float("nan")), ("ok", float("inf"))])
 def test_malformed_feedback_is_contained(memory, contained_errors, name, value):
     meter = _meter(memory)
 

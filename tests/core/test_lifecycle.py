@@ -197,6 +197,4 @@ def test_dropped_meters_leave_nothing_for_a_fork_to_do(exporter, count):
         build()
     gc.collect()
 
-    assert (
-        fork.registration_count() <= before
-    )  # other tests may have left something that ended meanwhile
+    assert fork.registration_count() <= before  # other tests may have left something that ended meanwhile

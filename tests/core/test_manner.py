@@ -53,12 +53,7 @@ def test_the_parts_of_a_request_add_up(sentences: list[str], contexts: list[str]
 
 @pytest.mark.parametrize(
     ("sentence", "kind"),
-    [
-        (SENTENCES[0], "framing"),
-        (SENTENCES[2], "facts"),
-        (SENTENCES[4], "sentences"),
-        (SENTENCES[5], "other"),
-    ],
+    [(SENTENCES[0], "framing"), (SENTENCES[2], "facts"), (SENTENCES[4], "sentences"), (SENTENCES[5], "other")],
 )
 def test_each_kind_is_told_apart(sentence: str, kind: str) -> None:
     score = scored(f"{SENTENCES[1]} {sentence}", [CHUNK])
@@ -97,10 +92,6 @@ def test_means_of_several_processes_add_up_as_one() -> None:
     chance = random.Random(1)
     scores = [scored(" ".join(chance.sample(SENTENCES[:6], 3)), [CHUNK]) for _ in range(12)]
     halves = [scores[:5], scores[5:]]
-    sums = [
-        sum(parts_of(one.summary, one.value)[name] for one in half)
-        for half in halves
-        for name in PARTS
-    ]
+    sums = [sum(parts_of(one.summary, one.value)[name] for one in half) for half in halves for name in PARTS]
     lacking = [1 - (one.value or 0.0) for one in scores]
     assert sum(sums) == pytest.approx(sum(lacking), abs=1e-3)

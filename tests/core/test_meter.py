@@ -5,14 +5,7 @@ import re
 import threading
 
 import pytest
-from fakes_core import (
-    FakeJudge,
-    GatedExporter,
-    GatedMetric,
-    answer_length,
-    context_tally,
-    exact_answer,
-)
+from fakes_core import FakeJudge, GatedExporter, GatedMetric, answer_length, context_tally, exact_answer
 from opentelemetry import trace
 from opentelemetry.sdk.trace import TracerProvider
 
@@ -66,15 +59,10 @@ def test_a_missing_input_is_a_status_and_never_zero():
 
     scores = memory.results[0].scores
     assert (scores["exact_answer"].status, scores["exact_answer"].value) == ("missing_input", None)
-    assert (scores["context_tally"].status, scores["context_tally"].value) == (
-        "missing_input",
-        None,
-    )
+    assert (scores["context_tally"].status, scores["context_tally"].value) == ("missing_input", None)
 
 
-@pytest.mark.parametrize(
-    "status", ["error", "cancelled", "partial", "interrupted", "no_answer", "refused"]
-)
+@pytest.mark.parametrize("status", ["error", "cancelled", "partial", "interrupted", "no_answer", "refused"])
 def test_answer_metrics_skip_requests_that_did_not_end_well(status):
     meter, memory = _meter()
 
@@ -129,19 +117,13 @@ def test_a_raising_metric_becomes_a_status():
     meter.flush(60)
 
     score = memory.results[0].scores["broken"]
-    assert (score.status, score.value, score.error_type) == (
-        "metric_error",
-        None,
-        "ZeroDivisionError",
-    )
+    assert (score.status, score.value, score.error_type) == ("metric_error", None, "ZeroDivisionError")
     assert memory.results[0].scores["context_tally"].value == 2.0
 
 
 def test_a_hanging_exporter_delays_neither_the_others_nor_flush():
     hanging, memory = GatedExporter(), InMemoryExporter()
-    meter = RagMeter(
-        metrics=[context_tally], exporters=[hanging, memory], limits=Limits(queue_size=4)
-    )
+    meter = RagMeter(metrics=[context_tally], exporters=[hanging, memory], limits=Limits(queue_size=4))
 
     for number in range(20):
         meter.submit(SAMPLE)
@@ -264,9 +246,7 @@ def test_a_dead_judge_never_holds_up_free_metrics_of_other_requests():
     on_time = [result for result in memory.results if not result.late]
     assert len(on_time) == 50 - sum(meter.stats().dropped.values())
     assert all(result.scores["context_tally"].value == 2.0 for result in on_time)
-    statuses = {
-        result.scores["gated"].status for result in memory.results if "gated" in result.scores
-    }
+    statuses = {result.scores["gated"].status for result in memory.results if "gated" in result.scores}
     assert statuses <= {"timeout", "skipped"}
     assert _reconciles(meter.stats())
 
@@ -280,9 +260,7 @@ def test_shutdown_exports_what_the_judge_did_not_get_to():
             return await super().measure(sample, judge)
 
     judge = FakeJudge()
-    meter, memory = _meter(
-        metrics=[context_tally, Asked(never)], judge=judge, limits=Limits(hold_s=60)
-    )
+    meter, memory = _meter(metrics=[context_tally, Asked(never)], judge=judge, limits=Limits(hold_s=60))
 
     meter.submit(SAMPLE)
     assert asked.wait(60)
@@ -381,10 +359,7 @@ def test_judge_calls_are_counted():
         ({"scoring": Scoring(objectives=5)}, "is no list"),
         ({"metrics": [GatedMetric(threading.Event())]}, "OpenAIJudge"),
         ({"judge": "gpt-4o-mini"}, "judge: 'gpt-4o-mini' is no judge"),
-        (
-            {"exporters": ["otlp"]},
-            "exporters: 'otlp' is unknown; did you mean 'otel'",
-        ),
+        ({"exporters": ["otlp"]}, "exporters: 'otlp' is unknown; did you mean 'otel'"),
         ({"exporters": [InMemoryExporter]}, "is a class; pass an object"),
     ],
 )

@@ -22,8 +22,7 @@ def _names():
 
 def test_other_shares_of_equal_parts_are_all_mix():
     found = mix_change(
-        {"en": _part(0.9, 900), "zh": _part(0.5, 100)},
-        {"en": _part(0.9, 100), "zh": _part(0.5, 900)},
+        {"en": _part(0.9, 900), "zh": _part(0.5, 100)}, {"en": _part(0.9, 100), "zh": _part(0.5, 900)}
     )
     assert found.mix.value == pytest.approx(-0.32)
     assert found.within.value == pytest.approx(0.0)
@@ -33,8 +32,7 @@ def test_other_shares_of_equal_parts_are_all_mix():
 
 def test_worse_parts_of_equal_shares_are_no_mix():
     found = mix_change(
-        {"en": _part(0.9, 500), "zh": _part(0.5, 500)},
-        {"en": _part(0.8, 500), "zh": _part(0.4, 500)},
+        {"en": _part(0.9, 500), "zh": _part(0.5, 500)}, {"en": _part(0.8, 500), "zh": _part(0.4, 500)}
     )
     assert found.within.value == pytest.approx(-0.1)
     assert found.within.upper < 0.0
@@ -62,9 +60,7 @@ def test_the_two_add_up_to_the_whole_and_turned_over_change_their_sign(before, n
     names = before.keys() & now.keys()
     if not names:
         return
-    earlier, later = (
-        {name: _part(*given[name]) for name in sorted(names)} for given in (before, now)
-    )
+    earlier, later = ({name: _part(*given[name]) for name in sorted(names)} for given in (before, now))
 
     def whole(parts):
         n = sum(part.n_requests for part in parts.values())

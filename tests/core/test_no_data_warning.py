@@ -35,10 +35,7 @@ def test_silence_after_attaching_is_told_once(caplog):
 
 
 def test_no_warning_when_requests_come_or_nothing_is_attached(caplog):
-    assert (
-        _warnings(caplog, [(0, lambda s: s.expect_requests("x")), (QUIET_S, lambda s: s.check(1))])
-        == []
-    )
+    assert _warnings(caplog, [(0, lambda s: s.expect_requests("x")), (QUIET_S, lambda s: s.check(1))]) == []
     assert _warnings(caplog, [(QUIET_S, lambda s: s.check(0))]) == []
 
 
@@ -71,8 +68,6 @@ def test_a_flush_waits_for_what_was_found_while_a_request_was_read():
         return Suspects("a line", ("search",), ())
 
     with RagMeter(exporters=[]) as meter:
-        meter.port.offer(
-            lambda: meter.port.retrieval_unseen("x", "unreadable_result", look), run_id="1"
-        )
+        meter.port.offer(lambda: meter.port.retrieval_unseen("x", "unreadable_result", look), run_id="1")
         assert meter.flush(30)
         assert told == ["looked"]

@@ -12,12 +12,7 @@ from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 from ragmeter import RagMeter, RagSample, Scoring
 from ragmeter.exporters.otel import OpenTelemetryExporter
 from ragmeter.metrics import ConfigurationError, metric
-from ragmeter.quality.objectives import (
-    Objective,
-    Objectives,
-    parse_objective,
-    parse_objectives,
-)
+from ragmeter.quality.objectives import Objective, Objectives, parse_objective, parse_objectives
 
 
 def test_the_text_form_says_workflow_score_threshold_and_share() -> None:
@@ -35,10 +30,7 @@ def test_the_text_form_says_workflow_score_threshold_and_share() -> None:
             "a:b >= c:lexical_groundedness≥.5 for 80%",
             Objective(score="lexical_groundedness", at_least=0.5, share=0.8, workflow="a:b >= c"),
         ),
-        (
-            ":faithfulness>=1e-1 for 75%",
-            Objective(score="faithfulness", at_least=0.1, share=0.75, workflow=""),
-        ),
+        (":faithfulness>=1e-1 for 75%", Objective(score="faithfulness", at_least=0.1, share=0.75, workflow="")),
     ],
     ids=["every_workflow", "lower_is_better", "workflow_with_signs", "workflow_without_a_name"],
 )
@@ -105,10 +97,7 @@ def test_the_threshold_itself_is_good() -> None:
 
 
 def test_a_workflows_own_objective_wins_over_the_one_for_all() -> None:
-    general, own = (
-        Objective(score="a", at_least=0.5),
-        Objective(score="a", at_least=0.9, workflow="shop"),
-    )
+    general, own = (Objective(score="a", at_least=0.5), Objective(score="a", at_least=0.9, workflow="shop"))
     objectives = Objectives([general, own])
     assert objectives.of("a", "shop") is own
     assert objectives.of("a", "other") is general
@@ -153,9 +142,7 @@ def test_a_meter_counts_the_bad_side_of_each_objective_and_publishes_the_budget(
     reader = InMemoryMetricReader()
     meter = RagMeter(
         [goodness, badness],
-        exporters=[
-            OpenTelemetryExporter(meter_provider=MeterProvider([reader], shutdown_on_exit=False))
-        ],
+        exporters=[OpenTelemetryExporter(meter_provider=MeterProvider([reader], shutdown_on_exit=False))],
         scoring=Scoring(objectives="shop:goodness>=0.5 for 90%"),
     )
     made = meter.objective("badness", at_most=0.2, share=0.75)
@@ -178,9 +165,7 @@ def test_a_meter_counts_the_bad_side_of_each_objective_and_publishes_the_budget(
 
 
 def test_a_meter_refuses_an_objective_that_makes_no_sense() -> None:
-    with RagMeter(
-        [goodness], exporters=[], scoring=Scoring(objectives=["goodness>=0.5 for 90%"])
-    ) as meter:
+    with RagMeter([goodness], exporters=[], scoring=Scoring(objectives=["goodness>=0.5 for 90%"])) as meter:
         with pytest.raises(ConfigurationError, match="one objective"):
             meter.objective("goodness", at_least=0.6)
         with pytest.raises(ConfigurationError, match="at_least"):

@@ -22,12 +22,7 @@ def _run(workflow="qa", retriever="store", top_k=4, contexts=1):
     retrieval = Retrieval(started_ns=1, ended_ns=2, name=retriever, top_k=top_k)
     sample = RagSample(question="q", contexts=["c"] * contexts, name=workflow)
     return RagRun(
-        sample=sample,
-        run_id="r",
-        framework="manual",
-        started_ns=1,
-        ended_ns=2,
-        retrievals=(retrieval,),
+        sample=sample, run_id="r", framework="manual", started_ns=1, ended_ns=2, retrievals=(retrieval,)
     )
 
 
@@ -42,10 +37,7 @@ def _place(positions, value, run=None, name=TOP, **changes):
 
 
 @settings(derandomize=True)
-@given(
-    st.integers(1, 20),
-    st.lists(st.sampled_from([-1.0, 0.0, 0.25, 0.5, 3.0]), min_size=1, max_size=60),
-)
+@given(st.integers(1, 20), st.lists(st.sampled_from([-1.0, 0.0, 0.25, 0.5, 3.0]), min_size=1, max_size=60))
 def test_mid_rank_is_that_of_the_last_values(window, values):
     """Against counting, with ties, over any window."""
     recent = RecentValues(window)
@@ -93,8 +85,7 @@ def test_equal_values_stand_in_the_middle():
 
 
 @pytest.mark.parametrize(
-    "other",
-    [{"workflow": "chat"}, {"retriever": "bm25"}, {"top_k": 8}, {"top_k": None, "contexts": 3}],
+    "other", [{"workflow": "chat"}, {"retriever": "bm25"}, {"top_k": 8}, {"top_k": None, "contexts": 3}]
 )
 def test_each_workflow_retriever_and_k_is_a_stream_of_its_own(other):
     positions = StreamPositions(warm_up=1)
@@ -134,10 +125,7 @@ def test_streams_and_values_are_bounded():
 
 def test_threads_lose_no_value():
     positions = StreamPositions()
-    threads = [
-        threading.Thread(target=lambda: [_place(positions, 1.0) for _ in range(100)])
-        for _ in range(4)
-    ]
+    threads = [threading.Thread(target=lambda: [_place(positions, 1.0) for _ in range(100)]) for _ in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -187,9 +175,7 @@ def test_a_request_leaves_with_its_positions():
     memory = InMemoryExporter()
     with RagMeter([top_score, Semantic()], exporters=[memory]) as meter:
         for number in range(WARM_UP + 1):
-            meter.submit(
-                RagSample(question="q", contexts=[{"text": "c", "score": float(number % 7)}])
-            )
+            meter.submit(RagSample(question="q", contexts=[{"text": "c", "score": float(number % 7)}]))
             assert meter.flush(60)
 
     first, last = memory.results[0], memory.results[-1]

@@ -7,9 +7,7 @@ from ragmeter.exporters.memory import InMemoryExporter
 from ragmeter.metrics import evaluate
 
 LIVE = RagSample(question="Which towers?", contexts=["Two towers stand."], answer="Two towers.")
-GOLDEN = LIVE.model_copy(
-    update={"reference": Reference(answer="Two towers.", contexts=("Two towers stand.",))}
-)
+GOLDEN = LIVE.model_copy(update={"reference": Reference(answer="Two towers.", contexts=("Two towers stand.",))})
 
 
 def _scored(sample, **arguments):

@@ -60,8 +60,6 @@ def test_a_judge_of_the_applications_own_is_custom():
 
 
 def test_a_price_that_is_half_known_is_not_known():
-    score = Score(
-        name="s", value=1.0, status="ok", method="llm", definition="1", input_tokens=10**6
-    )
+    score = Score(name="s", value=1.0, status="ok", method="llm", definition="1", input_tokens=10**6)
     assert JudgeIdentity(model="m", input_price=2.0).cost_of(score) is None
     assert JudgeIdentity(model="m", input_price=2.0, output_price=0.0).cost_of(score) == 2.0

@@ -59,10 +59,7 @@ def test_every_item_is_worked_or_dropped_once_and_in_order(sizes, max_items, max
 def test_concurrent_puts_lose_nothing():
     worked = []
     queue = _queue(worked.extend, max_items=100_000, max_batch=64)
-    threads = [
-        threading.Thread(target=lambda n=n: [queue.put((n, i)) for i in range(500)])
-        for n in range(8)
-    ]
+    threads = [threading.Thread(target=lambda n=n: [queue.put((n, i)) for i in range(500)]) for n in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:

@@ -8,15 +8,7 @@ from hypothesis import strategies as st
 
 from ragmeter import RagMeter, Scoring
 from ragmeter.exporters.memory import InMemoryExporter
-from ragmeter.metrics import (
-    Metric,
-    RagSample,
-    Reference,
-    RetrievedContext,
-    Score,
-    ScoreItem,
-    metric,
-)
+from ragmeter.metrics import Metric, RagSample, Reference, RetrievedContext, Score, ScoreItem, metric
 
 SECRET = "4711-0815"
 
@@ -57,18 +49,13 @@ def test_metrics_judge_and_exporters_see_redacted_text_only():
     sample = memory.results[0].sample
     assert sample.answer == "It is <hidden>."
     assert sample.search_query == "find <hidden>"
-    assert sample.reference == Reference(
-        answer="<hidden>", contexts=("<hidden>",), context_ids=("1",)
-    )
+    assert sample.reference == Reference(answer="<hidden>", contexts=("<hidden>",), context_ids=("1",))
 
 
 def test_references_are_looked_up_by_the_question_as_asked():
     memory = InMemoryExporter()
     meter = RagMeter(
-        metrics=[],
-        exporters=[memory],
-        references={f"What is {SECRET}": SECRET},
-        scoring=Scoring(redact=_hide),
+        metrics=[], exporters=[memory], references={f"What is {SECRET}": SECRET}, scoring=Scoring(redact=_hide)
     )
 
     meter.submit(RagSample(question=f"What is {SECRET}?"))
@@ -118,15 +105,11 @@ def test_the_hook_sees_every_text(texts):
     seen = []
     memory = InMemoryExporter()
     meter = RagMeter(
-        metrics=[],
-        exporters=[memory],
-        scoring=Scoring(redact=lambda text: seen.append(text) or "x"),
+        metrics=[], exporters=[memory], scoring=Scoring(redact=lambda text: seen.append(text) or "x")
     )
 
     asked, said = texts[0], texts[-1]
-    sample = RagSample(
-        question=asked, contexts=texts, carried=texts, answer=said, contexts_by="prompt"
-    )
+    sample = RagSample(question=asked, contexts=texts, carried=texts, answer=said, contexts_by="prompt")
     meter.submit(sample)
     assert meter.flush(60)
 
@@ -134,9 +117,7 @@ def test_the_hook_sees_every_text(texts):
     redacted = memory.results[0].sample
     assert {context.text for context in redacted.contexts} == {"x"}
     assert redacted == sample.model_copy(
-        update={
-            name: getattr(redacted, name) for name in ("question", "contexts", "carried", "answer")
-        }
+        update={name: getattr(redacted, name) for name in ("question", "contexts", "carried", "answer")}
     )
 
 

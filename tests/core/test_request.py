@@ -105,9 +105,7 @@ def test_a_request_belongs_to_the_span_around_it(meter, memory):
 
 
 def _part(sample, started_ns):
-    return RagRun(
-        sample=sample, run_id="x", framework="langchain", started_ns=started_ns, ended_ns=started_ns
-    )
+    return RagRun(sample=sample, run_id="x", framework="langchain", started_ns=started_ns, ended_ns=started_ns)
 
 
 def _offer(meter, sample, started_ns=1):
@@ -165,9 +163,7 @@ def test_how_the_contexts_are_known_is_that_of_the_parts_that_count(meter, memor
 def test_a_run_that_ends_after_its_request_stands_alone(meter, memory):
     with ragmeter.request("group"):
         scope = current_scope()
-    meter.port.offer(
-        lambda: _part(RagSample(question="late", contexts=[]), 1), run_id="x", scope=scope
-    )
+    meter.port.offer(lambda: _part(RagSample(question="late", contexts=[]), 1), run_id="x", scope=scope)
 
     assert _only(meter, memory).sample.question == "late"
 
@@ -313,11 +309,7 @@ def test_stages_told_by_hand(meter, memory):
     assert _flow(sample) == "dense 2 and lexical 1 → rerank 2 → prompt 2"
     assert sample.contexts[0] is sample.stages[1].contexts[0]
     dropped, _ = compute_metric(RightDocumentLoss(), sample)
-    assert [item.reason for item in dropped.items] == [
-        "dropped_by rerank",
-        "in_prompt",
-        "never_found",
-    ]
+    assert [item.reason for item in dropped.items] == ["dropped_by rerank", "in_prompt", "never_found"]
 
 
 def test_a_stage_after_the_frameworks_retriever(meter, memory):

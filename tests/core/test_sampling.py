@@ -58,9 +58,7 @@ def test_a_draw_for_one_purpose_says_nothing_about_another(first, then):
     st.floats(0, 1),
     st.floats(0, 1),
 )
-def test_the_same_trace_is_chosen_in_every_service_and_shares_nest(
-    trace_id, run_id, other, purpose, a, b
-):
+def test_the_same_trace_is_chosen_in_every_service_and_shares_nest(trace_id, run_id, other, purpose, a, b):
     """Whatever the run's own id; who is within a share is within every larger one."""
     assert place(purpose, trace_id, run_id) == place(purpose, trace_id, other)
     at = place(purpose, None, run_id)

@@ -14,14 +14,7 @@ from fakes_worker import EchoJudge
 
 from ragmeter import ConfigurationError, Limits, RagMeter, Scorer
 from ragmeter.exporters.memory import InMemoryExporter
-from ragmeter.metrics import (
-    Metric,
-    RagSample,
-    Reference,
-    RetrievedContext,
-    Score,
-    evaluate,
-)
+from ragmeter.metrics import Metric, RagSample, Reference, RetrievedContext, Score, evaluate
 from ragmeter.metrics.protocol import reads_reference
 from ragmeter.quality.positions import POSITIONED, position_name
 
@@ -43,16 +36,12 @@ REFUSALS = {"en": "I do not know.", "ru": "Я не знаю.", "zh": "我不知�
 def sample(number: int) -> RagSample:
     language = ("en", "ru", "zh")[number % 3]
     place = ("Panama", "Суэц", "三峡", "Kiel")[number % 4]
-    texts = [
-        SENTENCES[language].format(place=place, number=number + other)
-        for other in range(number % 6)
-    ]
+    texts = [SENTENCES[language].format(place=place, number=number + other) for other in range(number % 6)]
     truth = SENTENCES[language].format(place=place, number=number)
     return RagSample(
         question=QUESTIONS[language].format(place=place),
         contexts=[
-            RetrievedContext(text=text, id=f"doc-{at}", score=0.9 - at / 10)
-            for at, text in enumerate(texts)
+            RetrievedContext(text=text, id=f"doc-{at}", score=0.9 - at / 10) for at, text in enumerate(texts)
         ],
         answer=REFUSALS[language] if number % 11 == 0 else truth,
         reference=Reference(answer=truth, contexts=[truth], context_ids=["doc-0", "doc-9"])
@@ -74,9 +63,7 @@ def by_meter(samples, **arguments):
     """Return what `scoring="thread"` writes of each sample, in their order."""
     exporter = InMemoryExporter()
     meter = RagMeter(
-        exporters=[exporter],
-        limits=Limits(hold_s=600, queue_size=4096, queue_bytes=1 << 30),
-        **arguments,
+        exporters=[exporter], limits=Limits(hold_s=600, queue_size=4096, queue_bytes=1 << 30), **arguments
     )
     try:
         for one in samples:
@@ -187,10 +174,7 @@ def test_one_loop_serves_all_batches_and_concurrency_holds_over_them():
     state = {"now": 0, "most": 0, "loops": set()}
     judge = FakeJudge()
     with Scorer([Counts(state)], judge, concurrency=3) as scorer:
-        threads = [
-            threading.Thread(target=lambda: scorer.score(SAMPLES[:30]), daemon=True)
-            for _ in range(4)
-        ]
+        threads = [threading.Thread(target=lambda: scorer.score(SAMPLES[:30]), daemon=True) for _ in range(4)]
         for thread in threads:
             thread.start()
         for thread in threads:

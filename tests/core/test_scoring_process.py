@@ -104,9 +104,7 @@ def test_every_free_metric_gives_the_same_scores_as_in_a_thread():
     here, _ = scored("thread", samples())
     there, _ = scored("process", samples())
 
-    assert [list(result.scores.items()) for result in there] == [
-        list(result.scores.items()) for result in here
-    ]
+    assert [list(result.scores.items()) for result in there] == [list(result.scores.items()) for result in here]
     assert as_written(there) == as_written(here)
     assert sum(len(score.items) for score in there[0].scores.values()) > 10
 
@@ -118,9 +116,7 @@ def test_every_judged_metric_gives_the_same_scores_and_counts_as_in_a_thread():
             judge = OpenAIJudge("m", server.url, KEY, headers={"x-team": "a"})
             heard = []
             judge.subscribe(heard.append)
-            runs.append(
-                (*scored(scoring, samples(), judge=judge, limits=Limits(hold_s=60)), judge, heard)
-            )
+            runs.append((*scored(scoring, samples(), judge=judge, limits=Limits(hold_s=60)), judge, heard))
         headers = server.requests[-1].headers
 
     (here, at_thread, judge_here, heard_here), (there, at_process, judge_there, heard_there) = runs
@@ -129,15 +125,11 @@ def test_every_judged_metric_gives_the_same_scores_and_counts_as_in_a_thread():
         assert list(theirs.scores) == list(mine.scores)
         for name, score in mine.scores.items():
             # Which of two concurrent metrics pays for a shared question is chance.
-            assert theirs.scores[name].model_dump(exclude=of_costs) == score.model_dump(
-                exclude=of_costs
-            )
+            assert theirs.scores[name].model_dump(exclude=of_costs) == score.model_dump(exclude=of_costs)
     assert at_process.judge_calls == at_thread.judge_calls > 10
     assert at_process.input_tokens == at_thread.input_tokens
     assert judge_there.stats == judge_here.stats
-    assert Counter(call.metric for call in heard_there) == Counter(
-        call.metric for call in heard_here
-    )
+    assert Counter(call.metric for call in heard_there) == Counter(call.metric for call in heard_here)
     assert headers["authorization"] == f"Bearer {KEY}"
     assert headers["x-team"] == "a"
 
@@ -197,9 +189,7 @@ def unsendable():
 def test_what_cannot_be_sent_is_a_misconfiguration(what):
     arguments, said = unsendable()[what]
 
-    with pytest.raises(
-        ConfigurationError, match=rf"cannot send {said}.*module that can be imported"
-    ):
+    with pytest.raises(ConfigurationError, match=rf"cannot send {said}.*module that can be imported"):
         RagMeter(exporters=[], scoring="process", **arguments)
 
 
@@ -308,9 +298,7 @@ def test_a_sample_that_cannot_be_read_scores_an_error_and_the_next_is_fine():
 
 def test_prints_and_logs_of_metrics_do_no_harm(capfd, caplog):
     with caplog.at_level(logging.WARNING):
-        scored(
-            "process", [RagSample(question="print"), RagSample(question="log")], metrics=[misbehave]
-        )
+        scored("process", [RagSample(question="print"), RagSample(question="log")], metrics=[misbehave])
 
     captured = capfd.readouterr()
     assert captured.out == ""
@@ -329,18 +317,12 @@ def test_the_key_is_in_no_pickle_and_in_nothing_others_can_see(monkeypatch):
         payload = make_payload([], judge)
         exporter = InMemoryExporter()
         with RagMeter(
-            ["context_precision"],
-            judge,
-            exporters=[exporter],
-            scoring="process",
-            limits=Limits(hold_s=60),
+            ["context_precision"], judge, exporters=[exporter], scoring="process", limits=Limits(hold_s=60)
         ) as meter:
             meter.submit(samples()[0])
             assert meter.flush(60)
             [pid] = workers_of(os.getpid())
-            seen = {
-                name: Path(f"/proc/{pid}/{name}").read_bytes() for name in ("cmdline", "environ")
-            }
+            seen = {name: Path(f"/proc/{pid}/{name}").read_bytes() for name in ("cmdline", "environ")}
 
     assert exporter.results[0].scores["context_precision"].value == 1.0
     assert KEY.encode() not in payload.judge + seen["cmdline"] + seen["environ"]
@@ -486,10 +468,7 @@ values = st.recursive(
     max_leaves=5,
 )
 contexts = st.builds(
-    RetrievedContext,
-    text=texts,
-    id=st.none() | texts,
-    metadata=st.dictionaries(texts, values, max_size=3),
+    RetrievedContext, text=texts, id=st.none() | texts, metadata=st.dictionaries(texts, values, max_size=3)
 )
 references = st.fixed_dictionaries(
     {}, optional={"answer": st.none() | texts, "contexts": st.lists(texts, max_size=3)}
@@ -527,8 +506,6 @@ def test_samples_and_scores_arrive_as_they_were_sent(sample, scores):
     if sample.reference is not None:
         assert received.reference.model_fields_set == sample.reference.model_fields_set
     # Not `model_dump_json`: it cannot write a lone surrogate, which a store may well hold.
-    assert json.dumps(received.model_dump(), default=str) == json.dumps(
-        sample.model_dump(), default=str
-    )
+    assert json.dumps(received.model_dump(), default=str) == json.dumps(sample.model_dump(), default=str)
     assert back == scores
     assert [one.model_fields_set for one in back] == [one.model_fields_set for one in scores]

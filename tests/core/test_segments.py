@@ -6,16 +6,7 @@ from dataclasses import replace
 import pytest
 from moved_clock import MovedClock
 
-from ragmeter import (
-    ConfigurationError,
-    RagMeter,
-    RagRun,
-    RagSample,
-    Reference,
-    Retrieval,
-    Score,
-    Scoring,
-)
+from ragmeter import ConfigurationError, RagMeter, RagRun, RagSample, Reference, Retrieval, Score, Scoring
 from ragmeter.exporters.memory import InMemoryExporter
 from ragmeter.exporters.semconv import PAIR_SUMS
 from ragmeter.quality._parts import MOST_REMEMBERED, MOST_VALUES
@@ -70,11 +61,7 @@ def _table(clock, *names, **options):
 
 
 def _counts(table, name="n", score="lexical_groundedness"):
-    return {
-        one.segment: one.sums[name]
-        for one in table.totals()
-        if one.score == score and one.sums[name]
-    }
+    return {one.segment: one.sums[name] for one in table.totals() if one.score == score and one.sums[name]}
 
 
 def _retrieval(**fields):
@@ -82,18 +69,7 @@ def _retrieval(**fields):
 
 
 @pytest.mark.parametrize(
-    "given",
-    [
-        "language",
-        [""],
-        ["a:b"],
-        ["a b"],
-        [1],
-        3,
-        ["metadata."],
-        ["a", "a"],
-        list("abcdefghi"),
-    ],
+    "given", ["language", [""], ["a:b"], ["a b"], [1], 3, ["metadata."], ["a", "a"], list("abcdefghi")]
 )
 def test_names_that_are_none_are_refused(given):
     with pytest.raises(ConfigurationError, match="segments"):
@@ -110,11 +86,7 @@ def test_names_that_are_none_are_refused(given):
         ("language", {"question": "What?", "metadata": {"language": "pt-BR"}}, "pt-BR"),
         ("retriever", {"retrievals": (_retrieval(name="r", data_source_id="docs"),)}, "docs"),
         ("retriever", {"retrievals": (_retrieval(name="r"),)}, "r"),
-        (
-            "retriever",
-            {"retrievals": tuple(_retrieval(data_source_id=name) for name in "bab")},
-            "a+b",
-        ),
+        ("retriever", {"retrievals": tuple(_retrieval(data_source_id=name) for name in "bab")}, "a+b"),
         ("retriever", {}, "unknown"),
         ("metadata.tenant", {"metadata": {"tenant": "acme"}}, "acme"),
         ("metadata.tenant", {"framework_metadata": {"tenant": "acme"}}, "acme"),
@@ -167,9 +139,7 @@ def test_segments_of_a_name_sum_to_the_whole(clock, runs):
             counted, free = waiting.pop(chance.randrange(len(waiting)))
             verdict = _score(chance.choice([None, 0.0, 0.5, 1.0]), "faithfulness", method="llm")
             known = {**free, verdict.name: verdict}
-            table.count_judged(
-                counted, known, [FAITHFULNESS], 0.25, by_chance=chance.random() < 0.9
-            )
+            table.count_judged(counted, known, [FAITHFULNESS], 0.25, by_chance=chance.random() < 0.9)
         clock.now += 3.0
     wholes, parts = {}, {}
     for one in table.totals():
@@ -269,9 +239,7 @@ def test_scores_workflows_and_segments_together_are_bounded(clock, runs):
         clock.now += 60.0
     totals = table.totals()
     assert len(totals) <= MAX_SERIES
-    wholes = {
-        one.workflow: one.sums["n"] for one in totals if one.score == "score0" and not one.segment
-    }
+    wholes = {one.workflow: one.sums["n"] for one in totals if one.score == "score0" and not one.segment}
     assert len(wholes) == 17
     assert sum(wholes.values()) == 400
     assert any(one.segment for one in totals)
@@ -280,9 +248,7 @@ def test_scores_workflows_and_segments_together_are_bounded(clock, runs):
 def test_scores_that_have_no_mean_take_up_no_room(clock, runs):
     """Counts, ranks and the like are most of a request's scores."""
     table = _table(clock, "metadata.a", "metadata.b", "metadata.c", "metadata.d")
-    free = {
-        f"count{number}": _score(3.0, f"count{number}", range=(0.0, None)) for number in range(40)
-    }
+    free = {f"count{number}": _score(3.0, f"count{number}", range=(0.0, None)) for number in range(40)}
     free |= {f"score{number}": _score(0.5, f"score{number}") for number in range(10)}
     for number in range(100):
         metadata = dict.fromkeys("abcd", f"v{number % 20}")
@@ -294,17 +260,13 @@ def test_scores_that_have_no_mean_take_up_no_room(clock, runs):
 def test_a_meter_tells_means_by_segment():
     memory = InMemoryExporter()
     with RagMeter(
-        metrics=["lexical_groundedness"],
-        exporters=[memory],
-        segments=["language", "metadata.tenant"],
+        metrics=["lexical_groundedness"], exporters=[memory], segments=["language", "metadata.tenant"]
     ) as meter:
         for tenant in ("acme", "acme", "umbrella"):
             with meter.request("Что это?", name="qa", metadata={"tenant": tenant}) as request:
                 request.retrieved(["кот"])
                 request.answered("кот")
-        meter.submit(
-            RagSample(question="What is it?", contexts=["a cat"], answer="a dog", name="qa")
-        )
+        meter.submit(RagSample(question="What is it?", contexts=["a cat"], answer="a dog", name="qa"))
         assert meter.flush(60)
         found = meter.quality("lexical_groundedness", segment="language:ru")
         assert found.n_requests == 3
@@ -317,9 +279,7 @@ def test_a_meter_tells_means_by_segment():
         }  # fmt: skip
         names = ("lexical_groundedness", VERDICT_BAD, VERDICT_NOT_GOOD, *PARTS)
         for segment in ("", "language:ru"):
-            assert set(meter.quality(segment=segment)) == {
-                QualityKey(name, "qa", segment) for name in names
-            }
+            assert set(meter.quality(segment=segment)) == {QualityKey(name, "qa", segment) for name in names}
 
 
 def test_a_reference_that_comes_late_counts_in_the_segments_of_its_request():
@@ -351,9 +311,7 @@ def test_each_service_has_sums_of_its_own(clock, runs):
             table.count_request(runs(resource=resource), _free(value), ())
     told = {one.resource.get("service.name"): one.sums["x"] for one in table.totals()}
     assert told == {"shop": 5.0, "blog": 0.0, None: 2.5}
-    assert {
-        one.counted.resource.get("service.name") for one in table.slots(0, unfinished=True)
-    } == set(told)
+    assert {one.counted.resource.get("service.name") for one in table.slots(0, unfinished=True)} == set(told)
     assert table.estimate("lexical_groundedness", None, HOUR_S, service="shop").mean == 1.0
     assert table.estimate("lexical_groundedness", None, HOUR_S).n_requests == 15
     (whole,) = table.estimates(None, HOUR_S).values()

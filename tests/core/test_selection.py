@@ -86,9 +86,7 @@ def test_kept_for_being_bad_is_not_counted_as_sampled(sample_rate, judge_rate):
         for r in memory.results
         if r.scores["judged"].value is not None
     ]
-    assert sum(w * v for w, v in weights) / sum(w for w, _ in weights) == pytest.approx(
-        true, abs=0.06
-    )
+    assert sum(w * v for w, v in weights) / sum(w for w, _ in weights) == pytest.approx(true, abs=0.06)
     assert sum(w for w, _ in weights) == pytest.approx(len(values), rel=0.25)
     # Every request is in one column.
     assert sum(p.value for p in points["ragmeter.requests"]) == len(values)
@@ -112,14 +110,7 @@ def test_the_worst_are_those_on_the_bad_side(direction, kept):
     keeper = TailSampling()
 
     def keeps(value):
-        score = Score(
-            name="s",
-            value=value,
-            status="ok",
-            method="lexical",
-            definition="1",
-            direction=direction,
-        )
+        score = Score(name="s", value=value, status="ok", method="lexical", definition="1", direction=direction)
         return keeper.keeps(RagSample(question="q", contexts=["c"]), {"s": score}, None)
 
     for number in range(WARM_UP * 2):
@@ -206,10 +197,7 @@ def test_nothing_of_a_sampled_out_request_reaches_exporters_that_write_requests(
 
     measuring, memory = Measuring(), InMemoryExporter()
     meter = RagMeter(
-        metrics=[free],
-        exporters=[measuring, memory],
-        sample_rate=0.0,
-        sampling=Sampling(keep="worst"),
+        metrics=[free], exporters=[measuring, memory], sample_rate=0.0, sampling=Sampling(keep="worst")
     )
     for number in range(100):
         meter.submit(RagSample(question=str(0.5 + number / 1_000), contexts=["c"]))
@@ -228,9 +216,7 @@ def test_threads_that_offer_at_once_change_no_choice():
     exported = []
     for _ in range(2):
         memory = InMemoryExporter()
-        meter = RagMeter(
-            metrics=[free], exporters=[memory], sample_rate=0.3, limits=Limits(queue_size=5_000)
-        )
+        meter = RagMeter(metrics=[free], exporters=[memory], sample_rate=0.3, limits=Limits(queue_size=5_000))
 
         def offer(start, meter=meter):
             for number in range(start, start + 250):

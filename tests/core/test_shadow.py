@@ -64,12 +64,7 @@ def test_a_retriever_that_misses_more_is_worse_and_one_that_finds_the_same_is_no
     same = meter.shadow(good, rate=1.0, name="the same")
     ask(meter, 300, missing, same)
     found = missing.result()
-    assert (found.name, found.word, found.comparable, found.n) == (
-        "bad_of_three",
-        "worse",
-        True,
-        300,
-    )
+    assert (found.name, found.word, found.comparable, found.n) == ("bad_of_three", "worse", True, 300)
     assert (found.worse, found.better, found.same) == (120, 0, 180)
     assert found.lower < found.difference < found.upper < -0.02
     assert "bad_of_three: worse (lexical_context_relevance -" in str(found)
@@ -117,10 +112,7 @@ def test_it_is_never_called_better(meter, monkeypatch):
     [
         (lambda question: [RIGHT.format("lamp") * 4], "chunks of"),
         (lambda question: [WRONG, WRONG], "lists of 1.0 and 2.0"),
-        (
-            lambda question: [{"text": WRONG, "score": 0.8}],
-            "first places score 23.5 and 0.8, another family",
-        ),
+        (lambda question: [{"text": WRONG, "score": 0.8}], "first places score 23.5 and 0.8, another family"),
     ],
 )
 def test_lists_of_another_kind_are_not_compared(meter, other, why):
@@ -183,12 +175,7 @@ def test_a_judge_says_better_reads_both_lists_in_one_call_and_no_text_unredacted
         )
         ask(meter, 60, found, lost, chunk=WRONG)
         better, same = found.result(), lost.result()
-    assert (better.word, better.score, better.n, better.difference) == (
-        "better",
-        "judged_ndcg",
-        60,
-        1.0,
-    )
+    assert (better.word, better.score, better.n, better.difference) == ("better", "judged_ndcg", 60, 1.0)
     assert (same.word, same.n, same.same) == ("nothing seen", 60, 60)
     assert len(judge.read) == 60, "equal lists cost no call"
     assert {len(one) for one in judge.read} == {3}, "the question and two chunks"
@@ -244,10 +231,7 @@ def test_what_is_wrong_is_said_at_once(meter, wrong, says):
 STREAMS, LONG, LOOKS = 150, 600, 12
 WORLDS = {
     "uniform": (0.0, lambda chance: chance.uniform(-0.52, 0.52)),
-    "mostly the same": (
-        0.0,
-        lambda chance: 0.0 if chance.random() < 0.85 else chance.choice((-0.6, 0.6)),
-    ),
+    "mostly the same": (0.0, lambda chance: 0.0 if chance.random() < 0.85 else chance.choice((-0.6, 0.6))),
     "seldom and much": (-0.0195, lambda chance: -0.65 if chance.random() < 0.03 else 0.0),
 }
 

@@ -28,11 +28,6 @@ def test_a_context_that_passed_several_stages_weighs_once():
 
     retrieval = Retrieval(started_ns=0, ended_ns=1, contexts=(kept, lost))
     run = RagRun(
-        sample=staged,
-        run_id="1",
-        framework="manual",
-        started_ns=0,
-        ended_ns=1,
-        retrievals=(retrieval,),
+        sample=staged, run_id="1", framework="manual", started_ns=0, ended_ns=1, retrievals=(retrieval,)
     )
     assert weight_of_run(run) - weight_of_sample(staged) < 1_000

@@ -79,9 +79,7 @@ def test_histogram_counts_every_value_once(values):
 
 
 def _summary(values, **fields):
-    [summary] = summarize(
-        {"one": _score(value, name="one").model_copy(update=fields)} for value in values
-    )
+    [summary] = summarize({"one": _score(value, name="one").model_copy(update=fields)} for value in values)
     return summary
 
 
@@ -126,9 +124,7 @@ def test_the_interval_of_counts_ends_at_nought():
     low, high = mean_interval([0.0, 1.0, 1.0], (0.0, None))
     # t with two degrees is 4.303; the standard error is 1/3.
     assert (low, high) == (0.0, pytest.approx(2 / 3 + 4.303 / 3, rel=1e-3))
-    assert mean_interval([0.0, 1.0, 1.0], (None, None))[0] == pytest.approx(
-        2 / 3 - 4.303 / 3, rel=1e-3
-    )
+    assert mean_interval([0.0, 1.0, 1.0], (None, None))[0] == pytest.approx(2 / 3 - 4.303 / 3, rel=1e-3)
     assert mean_interval([-1.0, 0.0, 0.0], (None, 0.0))[1] == 0.0
 
 

@@ -84,9 +84,7 @@ def test_only_what_is_a_case_of_a_score_counts(table, runs):
 
 
 def test_counts_and_places_have_no_mean(table, runs):
-    scores = _scores(
-        _score(3.0, "context_count", range=(0.0, None)), _score(0.5, "place", direction="none")
-    )
+    scores = _scores(_score(3.0, "context_count", range=(0.0, None)), _score(0.5, "place", direction="none"))
     table.count_request(runs(), scores, ())
     assert table.estimates(None, HOUR_S) == {}
     assert table.totals() == []
@@ -137,9 +135,7 @@ def test_requests_kept_for_being_bad_are_not_among_those_that_chance_chose(table
 @pytest.mark.parametrize("at", [{"at_least": 3.0}, {"at_most": 3.0}])
 def test_requests_on_the_bad_side_of_an_objective_are_counted_by_weight(clock, runs, at):
     """On the score's own scale, each way; without a value there is no side."""
-    objectives = Objectives(
-        [Objective(score=name, share=0.9, **at) for name in ("stars", "judged")]
-    )
+    objectives = Objectives([Objective(score=name, share=0.9, **at) for name in ("stars", "judged")])
     table = QualityTable(clock, objectives=objectives)
     one = JudgedScore("judged", "hash", 1.0, 5.0, "higher")
     for value in (1.0, 2.0, 3.0, 4.0, None):
@@ -194,11 +190,7 @@ def test_slots_say_what_they_are_of(table, runs):
     one = JudgedScore("faithfulness", "hash", 0.0, 1.0)
     table.count_request(run, scores, [one])
     found = {each.counted.score: each.counted for each in table.slots(0, unfinished=True)}
-    assert (found["odd"].workflow, found["odd"].direction, found["odd"].judge) == (
-        "qa",
-        "lower",
-        "",
-    )
+    assert (found["odd"].workflow, found["odd"].direction, found["odd"].judge) == ("qa", "lower", "")
     assert found["odd"].values == (1, 0.25, 0.0625)
     assert (found["faithfulness"].direction, found["faithfulness"].judge) == ("higher", "hash")
 
@@ -358,17 +350,11 @@ def test_who_comes_back_after_half_an_hour_begins_another_conversation(clock, ta
 def test_a_question_that_everybody_asks_is_not_one_conversation(clock, table, runs):
     chance = random.Random(7)
     for _ in range(2000):
-        table.count_request(
-            runs(question="hello"), _scores(_score(float(chance.random() < 0.7))), ()
-        )
+        table.count_request(runs(question="hello"), _scores(_score(float(chance.random() < 0.7))), ())
     assert table.estimate("lexical_groundedness", None, HOUR_S).design_effect < 1.25
 
 
-@given(
-    st.lists(
-        st.tuples(st.integers(0, 6), st.floats(0, 1), st.sampled_from([1.0, 0.5, 0.1])), max_size=60
-    )
-)
+@given(st.lists(st.tuples(st.integers(0, 6), st.floats(0, 1), st.sampled_from([1.0, 0.5, 0.1])), max_size=60))
 def test_pair_sums_are_those_of_whole_conversations_however_they_are_cut(turns):
     """Σ over conversations of (Σ w (x - mean))², whatever the order, and added up over processes."""
     one, processes = JudgedMoments(), [JudgedMoments(), JudgedMoments()]

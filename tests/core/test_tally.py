@@ -91,10 +91,7 @@ def test_no_interrupt_keeps_the_turn_of_who_works_something_in():
     assert moment > 5
 
 
-PARTS = {
-    "flush": lambda meter: meter.flush(0.0),
-    "a flush that waits": lambda meter: meter.flush(60),
-}
+PARTS = {"flush": lambda meter: meter.flush(0.0), "a flush that waits": lambda meter: meter.flush(60)}
 
 
 @pytest.mark.parametrize("part", PARTS)
@@ -145,9 +142,7 @@ def test_an_interrupted_shutdown_is_taken_up_by_the_next():
 
 
 @pytest.mark.parametrize("scoring", ["thread", "process"])
-def test_a_request_that_is_interrupted_anywhere_while_it_is_offered_is_not_in_flight_for_good(
-    scoring,
-):
+def test_a_request_that_is_interrupted_anywhere_while_it_is_offered_is_not_in_flight_for_good(scoring):
     """At each line of ragmeter's and after each call into C, which is where Python looks for signals."""
     exporter = InMemoryExporter()
     meter = RagMeter(metrics=["retrieval_health"], exporters=[exporter], scoring=scoring)

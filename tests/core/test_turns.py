@@ -80,10 +80,7 @@ def test_what_is_kept_is_bounded(meter, monkeypatch):
 
 
 def test_a_meter_that_keeps_none_says_what_to_add():
-    with (
-        RagMeter(exporters=[]) as meter,
-        pytest.raises(ConfigurationError, match='"conversations"'),
-    ):
+    with RagMeter(exporters=[]) as meter, pytest.raises(ConfigurationError, match='"conversations"'):
         meter.conversations()
 
 

@@ -50,9 +50,7 @@ def test_below_fifty_labels_a_file_says_nothing(tmp_path):
     append_label(path, _label(1, "bad", 0.0))
     rates = rates_in(path)
     assert {word: rate.n for word, rate in rates.items()} == {"good": 49, "bad": 1}
-    assert sentences(rates)["good"] == (
-        "of 49 labelled requests called good here, people call 0 % bad [0, 7]"
-    )
+    assert sentences(rates)["good"] == ("of 49 labelled requests called good here, people call 0 % bad [0, 7]")
     path.write_text("{}\n")
     with pytest.raises(ConfigurationError, match="line 1"):
         rates_in(path)
@@ -66,9 +64,7 @@ def test_from_fifty_labels_on_the_meter_says_the_rate_beside_the_word(tmp_path):
         ["support"], exporters=[taken], scoring=Scoring(labels=path, verdict=VerdictRules())
     ) as meter:
         for answer in ("Rivers of lava burn down every village.", "The moon is far away."):
-            meter.submit(
-                RagSample(question="How far?", contexts=["The moon is far away."], answer=answer)
-            )
+            meter.submit(RagSample(question="How far?", contexts=["The moon is far away."], answer=answer))
     said = {one.verdict.word: one.verdict for one in taken.results if one.verdict is not None}
     rate = "of 50 labelled requests called bad here, people call 60 % bad [46, 72]"
     assert said["bad"].rate == rate

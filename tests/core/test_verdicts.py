@@ -5,16 +5,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from ragmeter import (
-    ConfigurationError,
-    Limits,
-    RagMeter,
-    RagSample,
-    Sampling,
-    Scoring,
-    Verdict,
-    VerdictRules,
-)
+from ragmeter import ConfigurationError, Limits, RagMeter, RagSample, Sampling, Scoring, Verdict, VerdictRules
 from ragmeter.exporters.memory import InMemoryExporter
 from ragmeter.metrics import Metric, metric
 
@@ -95,9 +86,7 @@ def test_a_failed_request_is_not_good(memory):
 
 def test_thresholds_are_the_meters(memory):
     lenient = VerdictRules(unsupported_below=0.1, partly_unsupported_below=0.1)
-    with RagMeter(
-        [groundedness, refusal], exporters=[memory], scoring=Scoring(verdict=lenient)
-    ) as meter:
+    with RagMeter([groundedness, refusal], exporters=[memory], scoring=Scoring(verdict=lenient)) as meter:
         meter.submit(BAD)
         assert meter.flush(60)
 
@@ -159,10 +148,7 @@ def test_a_late_reference_is_judged_with_what_was_known(memory):
 def test_a_bad_verdict_is_kept(memory):
     """Whatever its place: the good one is sampled out."""
     with RagMeter(
-        [groundedness, refusal],
-        exporters=[memory],
-        sample_rate=0.0,
-        sampling=Sampling(keep="worst"),
+        [groundedness, refusal], exporters=[memory], sample_rate=0.0, sampling=Sampling(keep="worst")
     ) as meter:
         meter.submit(GOOD)
         meter.submit(BAD)
@@ -187,10 +173,7 @@ def test_what_is_measured_only_has_a_verdict_too():
 
     measuring = Measuring()
     with RagMeter(
-        [groundedness, refusal],
-        exporters=[measuring],
-        sample_rate=0.0,
-        sampling=Sampling(keep="worst"),
+        [groundedness, refusal], exporters=[measuring], sample_rate=0.0, sampling=Sampling(keep="worst")
     ) as meter:
         meter.submit(GOOD)
         assert meter.flush(60)

@@ -35,9 +35,7 @@ def test_of_shuffled_traffic_nothing_is_said_however_often_one_looks(turns):
         whole = traffic(chance, 700, turns=turns)
         order = {unit: chance.random() for unit in {one.unit for one in whole}}
         whole.sort(key=lambda one: order[one.unit])
-        looks = (
-            compare_versions(whole[:450], whole[450:at], ERROR_RATE) for at in range(475, 701, 25)
-        )
+        looks = (compare_versions(whole[:450], whole[450:at], ERROR_RATE) for at in range(475, 701, 25))
         said += any(one is not None and one.effect != "none" for one in looks)
 
     assert said <= 300 * ERROR_RATE
@@ -47,9 +45,7 @@ def test_a_fall_is_found_within_sixty_requests():
     chance, found = random.Random(3), []
     for _ in range(40):
         before, after = traffic(chance, 900), traffic(chance, 200, fall=0.45, first=10_000)
-        looks = (
-            (at, compare_versions(before, after[:at], error_share(1))) for at in range(30, 201, 5)
-        )
+        looks = ((at, compare_versions(before, after[:at], error_share(1))) for at in range(30, 201, 5))
         found.append(next(at for at, one in looks if one is not None and one.effect == "worse"))
     found.sort()
 

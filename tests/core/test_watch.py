@@ -105,9 +105,7 @@ def test_what_is_still_bad_in_the_second_week_is_told_again() -> None:
     assert {change.kind for change in changes} == {"fell"}
 
 
-def test_the_evidence_stays_above_1_while_the_change_is_on_and_falls_below_when_it_is_over() -> (
-    None
-):
+def test_the_evidence_stays_above_1_while_the_change_is_on_and_falls_below_when_it_is_over() -> None:
     watch = Watch()
     watch.take(_slots((GOOD, BAD), last=FALL + 0.5 * DAY))
     assert watch.evidence()[0].evidence > 1.0
@@ -136,19 +134,12 @@ def test_one_of_two_services_that_collapses_is_named_and_the_other_is_not() -> N
 
     watch = Watch()
     told = watch.take(
-        _slots(
-            (of("shop", 0.8), of("shop", 0.8)),
-            (of("help", 0.8), of("help", 0.4)),
-            last=FALL + 0.5 * DAY,
-        )
+        _slots((of("shop", 0.8), of("shop", 0.8)), (of("help", 0.8), of("help", 0.4)), last=FALL + 0.5 * DAY)
     )
     ((change, resource),) = told
     assert change.service == resource["service.name"] == "help"
     assert "(help)" in word_change(change)
-    assert {one.service: one.status for one in watch.series()} == {
-        "shop": "watching",
-        "help": "fallen",
-    }
+    assert {one.service: one.status for one in watch.series()} == {"shop": "watching", "help": "fallen"}
 
 
 def _parts(*means: tuple[str, float, float]) -> list[QualitySums]:
@@ -203,10 +194,7 @@ def test_a_deployment_mark_and_accepting_make_what_is_now_usual() -> None:
 
 def test_two_environments_of_a_service_are_watched_apart() -> None:
     def of(environment: str, mean: float) -> QualitySums:
-        return _one(
-            mean,
-            resource={"service.name": "shop", "deployment.environment.name": environment},
-        )
+        return _one(mean, resource={"service.name": "shop", "deployment.environment.name": environment})
 
     watch = Watch()
     told = watch.take(
@@ -238,9 +226,7 @@ def _by(judge: str, mean: float) -> QualitySums:
     return _one(mean, score="faithfulness", judge=judge, sums=_judged(mean))
 
 
-def test_a_switch_of_the_judge_is_no_change_and_the_first_ones_usual_is_known_when_it_comes_back() -> (
-    None
-):
+def test_a_switch_of_the_judge_is_no_change_and_the_first_ones_usual_is_known_when_it_comes_back() -> None:
     watch = Watch()
     back = FALL + 4 * DAY
     assert watch.take(_slots((_by("a", 0.8), _by("b", 0.5)), last=back)) == []
@@ -250,9 +236,7 @@ def test_a_switch_of_the_judge_is_no_change_and_the_first_ones_usual_is_known_wh
     restored.restore(json.loads(json.dumps(watch.state())))
     for one in (watch, restored):
         assert one.take(_slots((_by("a", 0.8),) * 2, first=back, last=back + DAY)) == []
-        (change,) = _changes(
-            one.take(_slots((_by("a", 0.6),) * 2, first=back + DAY, last=back + 2 * DAY))
-        )
+        (change,) = _changes(one.take(_slots((_by("a", 0.6),) * 2, first=back + DAY, last=back + 2 * DAY)))
         assert change.before.mean == pytest.approx(0.8, abs=0.01)
 
 
@@ -313,9 +297,7 @@ class FakeRuler:
 
 
 def _judge_falls(**bounds: float) -> Iterator[SlotSums]:
-    before, after = (
-        _one(mean, score="faithfulness", judge="a", sums=_judged(mean)) for mean in (0.8, 0.7)
-    )
+    before, after = (_one(mean, score="faithfulness", judge="a", sums=_judged(mean)) for mean in (0.8, 0.7))
     return _slots((before, after), **bounds)
 
 
@@ -400,9 +382,7 @@ def test_a_fall_by_words_says_whether_facts_and_retrieval_fell_with_it() -> None
 
 def _lacking(**shares: float) -> list[QualitySums]:
     return [
-        _one(
-            shares.get(kind, 0.0), score=name, direction="lower", sums=_sums(shares.get(kind, 0.0))
-        )
+        _one(shares.get(kind, 0.0), score=name, direction="lower", sums=_sums(shares.get(kind, 0.0)))
         for name, kind in PARTS.items()
     ]
 

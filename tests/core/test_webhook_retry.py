@@ -97,9 +97,7 @@ def test_what_is_not_taken_is_offered_again_until_it_is_and_only_then_is_done() 
     assert tuple(case.redelivering.deliveries()) == (1, 0, 0)
 
 
-def test_after_an_hour_it_counts_as_not_delivered_and_a_line_says_so(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+def test_after_an_hour_it_counts_as_not_delivered_and_a_line_says_so(caplog: pytest.LogCaptureFixture) -> None:
     case = Case()
     case.hook.away = True
     case.offer()
@@ -108,9 +106,7 @@ def test_after_an_hour_it_counts_as_not_delivered_and_a_line_says_so(
     case.run(LONGEST_PAUSE_S + 1.0)
     assert tuple(case.redelivering.deliveries()) == (0, 0, 1)
     assert case.done == ["claim"]
-    assert [one.levelno for one in caplog.records if "not delivered" in one.message] == [
-        logging.WARNING
-    ]
+    assert [one.levelno for one in caplog.records if "not delivered" in one.message] == [logging.WARNING]
 
 
 def test_what_another_server_has_taken_over_is_not_offered_twice() -> None:

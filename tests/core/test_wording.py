@@ -15,9 +15,7 @@ SINCE = 1_763_812_800.0
 
 
 def mean(value):
-    return Estimate(
-        mean=value, lower=value - 0.05, upper=value + 0.05, n_requests=9, n_judged=9, method="all"
-    )
+    return Estimate(mean=value, lower=value - 0.05, upper=value + 0.05, n_requests=9, n_judged=9, method="all")
 
 
 def change(kind, *, rises=False, **fields):

@@ -49,9 +49,7 @@ def test_room_that_is_granted_when_nobody_waits_for_it_any_more_is_given_back():
     sent = []
 
     async def give_up():
-        budget = RemoteBudget(
-            0, JudgeBudget(calls_per_minute=1).limits, lambda *event: sent.append(event)
-        )
+        budget = RemoteBudget(0, JudgeBudget(calls_per_minute=1).limits, lambda *event: sent.append(event))
         asking = asyncio.create_task(budget.obtain(10, 5))
         await asyncio.sleep(0)
         asking.cancel()

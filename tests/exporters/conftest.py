@@ -200,17 +200,14 @@ def hard_runs() -> list[ScoredRun]:
         make_scored_run(target=target, late=True),
         make_scored_run(target=target, retrievals=()),
         make_scored_run(
-            target=target,
-            sample={"question": None, "contexts": None, "answer": None, "name": None},
+            target=target, sample={"question": None, "contexts": None, "answer": None, "name": None}
         ),
         make_scored_run(target=target, sample={"contexts": (odd,)}, retrieval={"contexts": (odd,)}),
         make_scored_run(target=target, sample={"answer": "x" * 10_000_000}),
         make_scored_run(target=target, sample={"status": "error"}, error_type="E"),
         make_scored_run(target=target, ended_ns=0),
         make_scored_run(target=target, metadata={"k" * 5000: "v" * 5000, "": None}),
-        make_scored_run(
-            (score("sc\ud800re", 0.5, label="\ud800", definition="\ud800"),), target=target
-        ),
+        make_scored_run((score("sc\ud800re", 0.5, label="\ud800", definition="\ud800"),), target=target),
     ]
 
 
@@ -288,9 +285,7 @@ class Backend:
 
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self._server.daemon_threads = True
-        self._thread = threading.Thread(
-            target=self._server.serve_forever, args=(0.02,), daemon=True
-        )
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True)
         self._thread.start()
         self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
 
@@ -305,9 +300,7 @@ class Backend:
         self.store(path, {"batch": kept})
         return {
             "successes": [{"id": event["id"], "status": 201} for event in kept],
-            "errors": [
-                {"id": event["id"], "status": 400, "message": "not valid"} for event in refused
-            ],
+            "errors": [{"id": event["id"], "status": 400, "message": "not valid"} for event in refused],
         }
 
     def store(self, path, body):

@@ -49,12 +49,7 @@ def langfuse_variables(url):
 
 
 BACKENDS = {
-    "phoenix": (
-        phoenix_variables,
-        "/v1/traces",
-        "Bearer key",
-        ("openinference.project.name", "shop"),
-    ),
+    "phoenix": (phoenix_variables, "/v1/traces", "Bearer key", ("openinference.project.name", "shop")),
     "langfuse": (
         langfuse_variables,
         "/api/public/otel/v1/traces",
@@ -68,21 +63,14 @@ def run(program, variables, tmp_path):
     script = tmp_path / "guide_bot.py"
     script.write_text(program)
     clean = {key: value for key, value in os.environ.items() if not key.startswith("OTEL_")}
-    done = run_python(
-        script, env=clean | {"RAGMETER_SHUTDOWN_TIMEOUT_S": "60"} | variables, timeout=120
-    )
+    done = run_python(script, env=clean | {"RAGMETER_SHUTDOWN_TIMEOUT_S": "60"} | variables, timeout=120)
     assert (done.returncode, done.stdout) == (0, "")
     return done.stderr
 
 
 @pytest.mark.parametrize(
     ("name", "how"),
-    [
-        ("phoenix", "alone"),
-        ("phoenix", "beside"),
-        ("langfuse", "variable"),
-        ("langfuse", "own_sdk"),
-    ],
+    [("phoenix", "alone"), ("phoenix", "beside"), ("langfuse", "variable"), ("langfuse", "own_sdk")],
 )
 def test_a_backend_by_name_gets_spans_and_the_verdict_on_them(backend, tmp_path, name, how):
     """With no SDK in the process the spans go straight there; else through the application's."""
@@ -103,9 +91,7 @@ def test_a_backend_by_name_gets_spans_and_the_verdict_on_them(backend, tmp_path,
         for span in part.spans
     }
     assert sorted(spans.values()) == ["invoke_workflow guide", "retrieval"]
-    assert {path for path, *_ in backend.traces} == {
-        "/theirs/v1/traces" if how == "own_sdk" else path
-    }
+    assert {path for path, *_ in backend.traces} == {"/theirs/v1/traces" if how == "own_sdk" else path}
     if how != "own_sdk":
         _, headers, sent = backend.traces[0]
         resource = attributes_of(sent.resource_spans[0].resource)
@@ -146,10 +132,7 @@ def test_names_and_objects_stand_beside_each_other(monkeypatch):
         ({"OTEL_EXPORTER_OTLP_ENDPOINT": "http://p.example:6006"}, "http://p.example:6006"),
         ({"PHOENIX_COLLECTOR_ENDPOINT": "https://p.example/s/me/"}, "https://p.example/s/me"),
         ({"PHOENIX_HOST": "0.0.0.0", "PHOENIX_PORT": "7007"}, "http://127.0.0.1:7007"),
-        (
-            {"PHOENIX_ENDPOINT": "http://a:1", "PHOENIX_COLLECTOR_ENDPOINT": "http://b"},
-            "http://a:1",
-        ),
+        ({"PHOENIX_ENDPOINT": "http://a:1", "PHOENIX_COLLECTOR_ENDPOINT": "http://b"}, "http://a:1"),
     ],
 )
 def test_phoenix_is_where_its_own_packages_look_for_it(monkeypatch, variables, shown):
@@ -167,16 +150,8 @@ def test_phoenix_is_where_its_own_packages_look_for_it(monkeypatch, variables, s
         ({}, "langfuse", "set LANGFUSE_PUBLIC_KEY and LANGFUSE_SECRET_KEY"),
         ({"LANGFUSE_PUBLIC_KEY": "pk"}, "langfuse", "set LANGFUSE_SECRET_KEY,"),
         (langfuse_variables("cloud"), "langfuse", "LANGFUSE_BASE_URL: .* such as"),
-        (
-            {"PHOENIX_COLLECTOR_ENDPOINT": "localhost:6006"},
-            "phoenix",
-            "PHOENIX_COLLECTOR_ENDPOINT: ",
-        ),
-        (
-            {"RAGMETER_EXPORTERS": "otel,phonix"},
-            None,
-            "'phonix' is unknown; did you mean 'phoenix'",
-        ),
+        ({"PHOENIX_COLLECTOR_ENDPOINT": "localhost:6006"}, "phoenix", "PHOENIX_COLLECTOR_ENDPOINT: "),
+        ({"RAGMETER_EXPORTERS": "otel,phonix"}, None, "'phonix' is unknown; did you mean 'phoenix'"),
     ],
 )
 def test_what_is_missing_or_wrong_is_named_at_construction(monkeypatch, variables, given, message):

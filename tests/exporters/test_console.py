@@ -79,11 +79,7 @@ def test_from_a_line_to_the_trace_that_the_exporter_beside_it_writes(bad, sdk):
     lines = io.StringIO()
     otel = OpenTelemetryExporter(**sdk.providers)
     pages = "http://127.0.0.1:4318/trace/{trace_id}"
-    exporters = [
-        otel,
-        ConsoleExporter(lines, spans=otel),
-        ConsoleExporter(lines, spans=otel, trace_url=pages),
-    ]
+    exporters = [otel, ConsoleExporter(lines, spans=otel), ConsoleExporter(lines, spans=otel, trace_url=pages)]
     with RagMeter(exporters=exporters) as meter:
         meter.submit(bad.sample)
         assert meter.flush(60)
@@ -172,9 +168,7 @@ def test_without_a_trace_the_run_is_named(run):
         (io.StringIO, {"NO_COLOR": "1"}, {"color": True}, True),
     ],
 )
-def test_colours_only_on_a_terminal_that_wants_them(
-    bad, monkeypatch, stream, environment, options, coloured
-):
+def test_colours_only_on_a_terminal_that_wants_them(bad, monkeypatch, stream, environment, options, coloured):
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
     text = written(bad, stream=stream(), **options)
@@ -311,9 +305,7 @@ def test_a_broken_pipe_changes_neither_the_program_nor_its_exit_status(tmp_path)
     reading, writing = os.pipe()
     os.close(reading)
     try:
-        done = application(
-            tmp_path, APP + "    print('the end')\n", stdout=subprocess.PIPE, stderr=writing
-        )
+        done = application(tmp_path, APP + "    print('the end')\n", stdout=subprocess.PIPE, stderr=writing)
     finally:
         os.close(writing)
 
@@ -361,10 +353,7 @@ def test_lines_of_forked_children_stay_whole(tmp_path):
     lines = done.stderr.splitlines()
 
     assert all(re.match(r"\d\d:\d\d:\d\d  good     \w+  .*  run \S+$", line) for line in lines)
-    assert [sum(f"  {name}  " in line for line in lines) for name in ("parent", "child1")] == [
-        20,
-        20,
-    ]
+    assert [sum(f"  {name}  " in line for line in lines) for name in ("parent", "child1")] == [20, 20]
 
 
 def test_the_meter_takes_names_and_objects(bad):

@@ -18,9 +18,7 @@ from ragmeter.metrics.judge.protocol import JudgeCall
 EXPORTERS = {
     "memory": lambda tmp_path, sdk, url: InMemoryExporter(),
     "console": lambda tmp_path, sdk, url: ConsoleExporter(),
-    "console with content": lambda tmp_path, sdk, url: ConsoleExporter(
-        color=True, capture_content=True
-    ),
+    "console with content": lambda tmp_path, sdk, url: ConsoleExporter(color=True, capture_content=True),
     "jsonl": lambda tmp_path, sdk, url: JsonlExporter(tmp_path / "scores.jsonl"),
     "jsonl with content": lambda tmp_path, sdk, url: JsonlExporter(
         tmp_path / "scores.jsonl", include_content=True
@@ -87,9 +85,7 @@ def test_it_can_be_exported_to_from_several_threads(exporter, make):
     def work(n):
         try:
             for i in range(20):
-                exporter.export(
-                    [make.scored_run(target=make.span_context(span=0xC1), run_id=f"{n}-{i}")]
-                )
+                exporter.export([make.scored_run(target=make.span_context(span=0xC1), run_id=f"{n}-{i}")])
         except Exception as error:
             errors.append(error)
 

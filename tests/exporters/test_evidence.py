@@ -5,11 +5,7 @@ import json
 import pytest
 
 from ragmeter.exporters._annotations import chunk_verdicts
-from ragmeter.exporters._format import (
-    MAX_ITEMS,
-    MAX_ITEMS_CHARS,
-    items_attribute,
-)
+from ragmeter.exporters._format import MAX_ITEMS, MAX_ITEMS_CHARS, items_attribute
 from ragmeter.metrics import ScoreItem
 
 
@@ -36,9 +32,7 @@ def test_the_first_items_leave_and_the_others_are_counted(count):
     """Whoever reads it knows that it is not all."""
     said = json.loads(items_attribute(chunks(count)))
 
-    assert [item["id"] for item in said["items"]] == [
-        f"chunk-{n}" for n in range(1, min(count, MAX_ITEMS) + 1)
-    ]
+    assert [item["id"] for item in said["items"]] == [f"chunk-{n}" for n in range(1, min(count, MAX_ITEMS) + 1)]
     assert said.get("left_out", 0) == max(0, count - MAX_ITEMS)
 
 

@@ -151,10 +151,7 @@ def tell(hook):
 
 def sender(server, timeout_s=60.0):
     endpoint = Endpoint(
-        url=f"{server.url}/v1/traces",
-        protocol="http/protobuf",
-        headers={"api-key": KEY},
-        timeout_s=timeout_s,
+        url=f"{server.url}/v1/traces", protocol="http/protobuf", headers={"api-key": KEY}, timeout_s=timeout_s
     )
     server.clients.append(OtlpSender("traces", endpoint))
     return server.clients[-1]

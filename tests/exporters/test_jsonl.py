@@ -32,10 +32,7 @@ def test_one_object_per_run_with_scores_and_ids_and_no_text(tmp_path, make):
     assert first["span_id"] == f"{0xB1:016x}"
     assert first["context_count"] == 2
     assert first["contexts_by"] == "given"
-    assert first["retrievals"][0]["documents"] == [
-        {"id": "doc-1", "score": 0.8},
-        {"id": None, "score": None},
-    ]
+    assert first["retrievals"][0]["documents"] == [{"id": "doc-1", "score": 0.8}, {"id": None, "score": None}]
     assert list(first["scores"]) == [score.name for score in make.scores]
     assert first["scores"]["context_precision"]["value"] == 0.73
     assert first["scores"]["context_recall"]["status"] == "judge_error"
@@ -63,13 +60,7 @@ def test_content_is_written_when_asked_for(tmp_path, make):
 
 @pytest.mark.parametrize(
     ("variable", "written"),
-    [
-        ("SPAN_AND_EVENT", True),
-        ("true", True),
-        ("EVENT_ONLY", True),
-        ("NO_CONTENT", False),
-        ("", False),
-    ],
+    [("SPAN_AND_EVENT", True), ("true", True), ("EVENT_ONLY", True), ("NO_CONTENT", False), ("", False)],
 )
 def test_content_is_written_where_the_standard_variable_asks_for_it(
     tmp_path, make, monkeypatch, variable, written
@@ -238,9 +229,7 @@ def test_stages_are_written_by_ids_and_counts(tmp_path):
     path = tmp_path / "runs.jsonl"
     with RagMeter(metrics=[], exporters=[JsonlExporter(path)]) as meter:
         with meter.request("q") as request:
-            request.retrieved(
-                [{"id": "1", "text": "SECRET"}, {"id": "2", "text": "two"}], name="bm25"
-            )
+            request.retrieved([{"id": "1", "text": "SECRET"}, {"id": "2", "text": "two"}], name="bm25")
             request.kept([{"id": "2", "text": "two"}], stage="rerank")
         assert meter.flush(60)
 

@@ -86,22 +86,15 @@ def shapes():
             ("", "  "),
             chunks,
             (*chunks, chunks[0], " ".join(chunks)),
-            tuple(
-                RetrievedContext(text=text, id=f"doc-{n}", score=1 / n)
-                for n, text in enumerate(chunks, 1)
-            ),
+            tuple(RetrievedContext(text=text, id=f"doc-{n}", score=1 / n) for n, text in enumerate(chunks, 1)),
         )
         answers = (None, " ", told["answer"], told["refusal"], told["refusal"] + told["answer"])
         for contexts, answer in product(retrieved, answers):
             yield RagSample(question=told["question"], contexts=contexts, answer=answer)
         reference = Reference(answer=told["reference"], contexts=chunks[:2], context_ids=IDS)
         for contexts, answer in product(retrieved, answers[1:3]):
-            yield RagSample(
-                question=told["question"], contexts=contexts, answer=answer, reference=reference
-            )
-        found = tuple(
-            RetrievedContext(text=text, id=f"doc-{n}") for n, text in enumerate(chunks, 1)
-        )
+            yield RagSample(question=told["question"], contexts=contexts, answer=answer, reference=reference)
+        found = tuple(RetrievedContext(text=text, id=f"doc-{n}") for n, text in enumerate(chunks, 1))
         stages = (
             RetrievalStage(name="dense", kind="retriever", contexts=found),
             RetrievalStage(name="rerank", kind="postprocessor", contexts=found[1:], inputs=(0,)),
@@ -116,23 +109,17 @@ def shapes():
         )
         yield RagSample(question=None, contexts=chunks, answer=told["answer"])
         yield RagSample(question="?", contexts=chunks, answer=told["answer"])
-    yield RagSample(
-        question=ENGLISH["question"], contexts=CHINESE["contexts"], answer=RUSSIAN["answer"]
-    )
+    yield RagSample(question=ENGLISH["question"], contexts=CHINESE["contexts"], answer=RUSSIAN["answer"])
 
 
 SHAPES = list(shapes())
-WITH_EVERYTHING = [
-    s for s in SHAPES if s.reference and s.contexts and s.answer and s.answer.strip()
-]
+WITH_EVERYTHING = [s for s in SHAPES if s.reference and s.contexts and s.answer and s.answer.strip()]
 
 
 def scored(make, samples, metrics, judge=None):
     """Return the samples as scored requests with spans of their own and verdicts."""
     runs = []
-    for number, (sample, scores) in enumerate(
-        zip(samples, evaluate(samples, metrics, judge), strict=True)
-    ):
+    for number, (sample, scores) in enumerate(zip(samples, evaluate(samples, metrics, judge), strict=True)):
         run = make.scored_run(
             tuple(scores.values()),
             retrieval={"contexts": sample.contexts or (), "query": sample.question},
@@ -175,9 +162,7 @@ def assert_no_text(sent):
 def metric_of(name):
     """Return a metric by name, with an embedder where it asks for one."""
     if name == "semantic_context_relevance":
-        return SemanticContextRelevance(
-            lambda texts: [[1.0, len(text) % 7 + 1.0] for text in texts]
-        )
+        return SemanticContextRelevance(lambda texts: [[1.0, len(text) % 7 + 1.0] for text in texts])
     [metric] = resolve_metrics([name])
     return metric
 
@@ -213,9 +198,7 @@ def test_no_text_leaves_with_any_judged_metric(make, metric, verdicts, sdk, back
     assert_no_text(everything_sent(runs, sdk, backend, tmp_path))
 
 
-WORDS = st.sampled_from(
-    [*RARE, NUMBER, "квокки", "хурма", "柿子", "袋鼠", "the", "not", "?", ".", "\n", "[1]"]
-)
+WORDS = st.sampled_from([*RARE, NUMBER, "квокки", "хурма", "柿子", "袋鼠", "the", "not", "?", ".", "\n", "[1]"])
 TEXTS = st.lists(WORDS, max_size=12).map(" ".join)
 
 
@@ -225,9 +208,7 @@ TEXTS = st.lists(WORDS, max_size=12).map(" ".join)
     answer=st.none() | TEXTS,
     reference=st.none() | TEXTS,
 )
-@settings(
-    max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_no_text_leaves_with_all_free_metrics_of_any_request(
     make, sdk, backend, tmp_path, question, contexts, answer, reference
 ):

@@ -31,9 +31,7 @@ class Fell:
 
 
 def _evidence(value, **fields):
-    return ChangeEvidence(
-        **{"score": "faithfulness", "workflow": "qa", "evidence": value, **fields}
-    )
+    return ChangeEvidence(**{"score": "faithfulness", "workflow": "qa", "evidence": value, **fields})
 
 
 def _values(points):

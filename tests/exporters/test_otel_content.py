@@ -28,10 +28,7 @@ def test_one_run_that_fails_does_not_lose_the_others(sdk, make, monkeypatch):
 
     monkeypatch.setattr("ragmeter.exporters._format.outgoing", outgoing)
 
-    runs = [
-        make.scored_run(run_id=str(n), sample={"question": "bad" if n == 1 else "good"})
-        for n in range(3)
-    ]
+    runs = [make.scored_run(run_id=str(n), sample={"question": "bad" if n == 1 else "good"}) for n in range(3)]
     with pytest.raises(RunsLostError, match="1 of 3 runs: ValueError") as caught:
         export(sdk, *runs, capture_content=True)
     assert caught.value.lost == 1
@@ -75,9 +72,7 @@ def test_the_standard_variable_opts_in(sdk, make, monkeypatch, value, captured):
     assert ("input.value" in attributes) is captured
 
 
-def test_an_unknown_value_of_the_variable_warns_and_captures_nothing(
-    sdk, make, monkeypatch, caplog
-):
+def test_an_unknown_value_of_the_variable_warns_and_captures_nothing(sdk, make, monkeypatch, caplog):
     """A typing error must not send text."""
     monkeypatch.setenv("OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT", "SPANS")
     export(sdk, make.scored_run())

@@ -42,10 +42,7 @@ def _written(ended_ns):
     )
     exporter.export([ScoredRun(run=run, scores=scores)])
     points = {
-        name: [
-            dict(point.attributes) | ({"sum": point.sum} if "delay" in name else {})
-            for point in points
-        ]
+        name: [dict(point.attributes) | ({"sum": point.sum} if "delay" in name else {}) for point in points]
         for name, points in points_of(reader).items()
     }
     return spans.get_finished_spans(), points

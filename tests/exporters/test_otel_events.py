@@ -104,22 +104,13 @@ def test_a_score_that_says_nothing_of_itself_has_no_sentence_and_no_items(sdk, m
     export(sdk, make.scored_run((score,)), capture_content=True)
     (record,) = sdk.records()
 
-    absent = {
-        "ragmeter.evaluation.summary",
-        "ragmeter.evaluation.items",
-        "gen_ai.evaluation.explanation",
-    }
+    absent = {"ragmeter.evaluation.summary", "ragmeter.evaluation.items", "gen_ai.evaluation.explanation"}
     assert not absent & set(record.attributes)
 
 
 @pytest.mark.parametrize(
     ("method", "kind"),
-    [
-        ("exact", "deterministic"),
-        ("embedding", "embedding"),
-        ("llm", "llm_judge"),
-        ("human", "human"),
-    ],
+    [("exact", "deterministic"), ("embedding", "embedding"), ("llm", "llm_judge"), ("human", "human")],
 )
 def test_the_event_says_what_kind_of_evaluator_it_was(sdk, make, method, kind):
     """A model's cosine is no rule, and a person is no machine."""

@@ -23,9 +23,7 @@ def _refuse(*_):
 
 
 def _is_suppressed():
-    return any(
-        get_value(key) for key in ("suppress_instrumentation", _SUPPRESS_INSTRUMENTATION_KEY)
-    )
+    return any(get_value(key) for key in ("suppress_instrumentation", _SUPPRESS_INSTRUMENTATION_KEY))
 
 
 def _returns(value):
@@ -43,9 +41,7 @@ TRAITS = {
     "takes and forgets": {"__setattr__": _returns(None)},
     "unknown attributes refuse": {"__getattr__": _refuse},
     "unknown attributes are anything": {"__getattr__": lambda _, name: SimpleNamespace(said=name)},
-    "ids are read-only": {
-        "id_generator": property(_returns(SimpleNamespace(generate_span_id=int)))
-    },
+    "ids are read-only": {"id_generator": property(_returns(SimpleNamespace(generate_span_id=int)))},
     "odd ids": {"id_generator": "none", "_span_limits": 7},
     "odd limits": {"_span_limits": SimpleNamespace(max_span_attributes="many")},
     "odd span": {"attributes": ["a"], "end_time": _refuse, "parent": "the one above"},
@@ -105,11 +101,7 @@ class Host:
             is_dropped = parent.get_span_context().is_valid and not (
                 parent.is_recording() and "_MS.sampleRate" in parent.attributes
             )
-            return (
-                trace.INVALID_SPAN
-                if _is_suppressed() or is_dropped
-                else self.span(name, attributes)
-            )
+            return trace.INVALID_SPAN if _is_suppressed() or is_dropped else self.span(name, attributes)
 
         def instrument(base, record):
             def create(_, name, *args, **kwargs):
@@ -132,8 +124,7 @@ class Host:
             create_observable_up_down_counter=instrument(metrics.ObservableUpDownCounter, None),
         )
         logger = self.make(
-            _logs.Logger,
-            emit=lambda _, record: None if _is_suppressed() else self.events.append(record),
+            _logs.Logger, emit=lambda _, record: None if _is_suppressed() else self.events.append(record)
         )
         return {
             "tracer_provider": self.make(trace.TracerProvider, get_tracer=lambda *_: tracer),

@@ -75,9 +75,7 @@ def test_every_score_is_an_evaluation_whatever_metadata_there_is(make, sdk, coun
 
 def test_lists_that_do_not_fit_end_without_a_gap(make, sdk):
     """Readers of such lists stop at the first index that is missing."""
-    scores = tuple(
-        make.score(f"metric_{n:03}", 0.5, label="pass" if n % 3 else None) for n in range(60)
-    )
+    scores = tuple(make.score(f"metric_{n:03}", 0.5, label="pass" if n % 3 else None) for n in range(60))
     OpenTelemetryExporter(**sdk.providers).export(
         [make.scored_run(scores, target=make.span_context(span=0xC1))]
     )

@@ -15,14 +15,7 @@ from prometheus_client import REGISTRY, generate_latest
 from ragmeter import RagMeter
 from ragmeter.exporters import semconv
 from ragmeter.exporters.otel import OpenTelemetryExporter
-from ragmeter.exporters.otel._metrics import (
-    MAX_DISTINCT,
-    MAX_SERIES,
-    MAX_STAGES,
-    OTHER,
-    Limiter,
-    SeriesBound,
-)
+from ragmeter.exporters.otel._metrics import MAX_DISTINCT, MAX_SERIES, MAX_STAGES, OTHER, Limiter, SeriesBound
 from ragmeter.exporters.protocol import MeterStats
 from ragmeter.metrics import ScoreItem, Verdict
 from ragmeter.metrics.judge.protocol import JudgeCall
@@ -93,9 +86,7 @@ def test_exemplars_point_at_the_request(sdk, make):
         if point.attributes["gen_ai.evaluation.name"] == "context_precision"
     )
 
-    assert [(e.trace_id, e.span_id) for e in point.exemplars] == [
-        (retrieval.trace_id, retrieval.span_id)
-    ]
+    assert [(e.trace_id, e.span_id) for e in point.exemplars] == [(retrieval.trace_id, retrieval.span_id)]
 
 
 def test_results_and_requests_are_counted_by_how_they_ended(sdk, make):
@@ -153,10 +144,7 @@ def test_judge_calls_are_measured(sdk):
     points = sdk.points()
     base = (("gen_ai.evaluation.name", "context_recall"), ("gen_ai.request.model", "gpt-x"))
 
-    assert values(points["ragmeter.judge.calls"]) == {
-        base: 1,
-        (("error.type", "Timeout"), *base): 1,
-    }
+    assert values(points["ragmeter.judge.calls"]) == {base: 1, (("error.type", "Timeout"), *base): 1}
     assert values(points["ragmeter.judge.cache_hits"]) == {base: 1}
     assert values(points["ragmeter.judge.tokens"]) == {
         (*base, ("gen_ai.token.type", "input")): 1800,
@@ -188,12 +176,8 @@ def test_the_meters_own_counters_are_observable(sdk):
         (("ragmeter.reason", "sampled_out"),): 3,
     }
     assert values(points["ragmeter.judge.skipped"]) == {(("ragmeter.reason", "budget"),): 1}
-    assert values(points["ragmeter.internal.errors"]) == {
-        (("ragmeter.component", "meter.score"),): 1
-    }
-    assert values(points["ragmeter.export.errors"]) == {
-        (("ragmeter.exporter", "PhoenixAnnotations"),): 2
-    }
+    assert values(points["ragmeter.internal.errors"]) == {(("ragmeter.component", "meter.score"),): 1}
+    assert values(points["ragmeter.export.errors"]) == {(("ragmeter.exporter", "PhoenixAnnotations"),): 2}
     assert values(points["ragmeter.amendments"]) == {(("ragmeter.outcome", "applied"),): 3}
     assert values(points["ragmeter.in_flight"]) == {(): 1}
     assert values(points["ragmeter.queue.size"]) == {(): 5}

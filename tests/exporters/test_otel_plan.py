@@ -12,9 +12,7 @@ from ragmeter.metrics import RagSample, Score
 
 SPAN = SpanContext(1, 2, is_remote=False)
 spans = st.sampled_from([None, SPAN])
-retrievals = st.lists(
-    spans.map(lambda target: Retrieval(started_ns=1, ended_ns=2, target=target)), max_size=3
-)
+retrievals = st.lists(spans.map(lambda target: Retrieval(started_ns=1, ended_ns=2, target=target)), max_size=3)
 scores = st.lists(
     st.builds(
         lambda n, target: Score(
@@ -54,9 +52,7 @@ def test_every_score_stands_in_exactly_one_place(scored, mode):
     plan = plan_spans(scored, mode)
     placed = [*plan.on_request, *plan.on_retrieval, *plan.beside]
 
-    assert sorted(score.name for score in placed) == (
-        [] if mode == "off" else sorted(scored.scores)
-    )
+    assert sorted(score.name for score in placed) == ([] if mode == "off" else sorted(scored.scores))
 
 
 @given(runs, modes)

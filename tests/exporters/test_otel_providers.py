@@ -12,9 +12,7 @@ def run(code, **environment):
     """Run `code` in a fresh interpreter; it prints what the test looks at."""
     import os
 
-    done = run_python(
-        "-I", "-W", "error", "-c", textwrap.dedent(code), env={**os.environ, **environment}
-    )
+    done = run_python("-I", "-W", "error", "-c", textwrap.dedent(code), env={**os.environ, **environment})
     assert done.returncode == 0, done.stderr
     assert "Traceback" not in done.stderr, done.stderr
     return done.stdout.strip().splitlines()

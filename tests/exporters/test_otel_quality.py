@@ -12,9 +12,7 @@ from ragmeter.metrics import metric
 
 
 def _sums(value, score="faithfulness", workflow="qa", judge="a", names=semconv.JUDGED_SUMS, **more):
-    return QualitySums(
-        score=score, workflow=workflow, judge=judge, sums=dict.fromkeys(names, value), **more
-    )
+    return QualitySums(score=score, workflow=workflow, judge=judge, sums=dict.fromkeys(names, value), **more)
 
 
 def _values(points):
@@ -68,18 +66,14 @@ def test_all_sums_of_a_collection_are_of_one_moment(sdk):
 
 def test_a_design_effect_that_is_over_is_taken_back(sdk):
     effects = iter((1.0, 3.0, 1.0))
-    OpenTelemetryExporter(**sdk.providers).observe_quality(
-        lambda: [_sums(1.0, design_effect=next(effects))]
-    )
+    OpenTelemetryExporter(**sdk.providers).observe_quality(lambda: [_sums(1.0, design_effect=next(effects))])
     found = [sdk.points().get(semconv.DESIGN_EFFECT.name, ()) for _ in range(3)]
     assert [[one.value for one in points] for points in found] == [[], [3.0], [1.0]]
 
 
 def test_many_workflows_stay_below_the_sdks_limit(sdk):
     OpenTelemetryExporter(**sdk.providers).observe_quality(
-        lambda: [
-            _sums(1.0, workflow=f"w{number}", names=semconv.FREE_SUMS) for number in range(5_000)
-        ]
+        lambda: [_sums(1.0, workflow=f"w{number}", names=semconv.FREE_SUMS) for number in range(5_000)]
     )
     found = _values(sdk.points()["ragmeter.quality.n"])
     assert len(found) < 2_000
@@ -89,13 +83,7 @@ def test_many_workflows_stay_below_the_sdks_limit(sdk):
 def test_many_segments_stay_below_the_sdks_limit_and_leave_room_for_workflows(sdk):
     """What does not fit counts with the others, and never falls."""
     told = [
-        _sums(
-            1.0,
-            score=f"s{score}",
-            workflow=f"w{workflow}",
-            segment=segment,
-            names=semconv.FREE_SUMS,
-        )
+        _sums(1.0, score=f"s{score}", workflow=f"w{workflow}", segment=segment, names=semconv.FREE_SUMS)
         for workflow in range(3)
         for score in range(20)
         for segment in ("", *(f"tenant:t{number}" for number in range(60)), "tenant:other")
@@ -115,13 +103,9 @@ def test_many_segments_stay_below_the_sdks_limit_and_leave_room_for_workflows(sd
 
 def test_segments_are_an_attribute(sdk):
     exporter = OpenTelemetryExporter(**sdk.providers)
-    with RagMeter(
-        metrics=["lexical_groundedness"], exporters=[exporter], segments=["language"]
-    ) as meter:
+    with RagMeter(metrics=["lexical_groundedness"], exporters=[exporter], segments=["language"]) as meter:
         for question in ("what is it", "что это", "что это"):
-            meter.submit(
-                RagSample(question=question, contexts=["a cat"], answer="a cat", name="qa")
-            )
+            meter.submit(RagSample(question=question, contexts=["a cat"], answer="a cat", name="qa"))
         assert meter.flush(60)
         points = sdk.points()["ragmeter.quality.n"]
     found = {point.attributes.get("ragmeter.segment"): point.value for point in points}

@@ -83,9 +83,7 @@ def messages(content):
     )
     return {
         "gen_ai.input.messages": json.dumps([asked], ensure_ascii=False),
-        "gen_ai.output.messages": json.dumps(
-            [{**answered, "finish_reason": "stop"}], ensure_ascii=False
-        ),
+        "gen_ai.output.messages": json.dumps([{**answered, "finish_reason": "stop"}], ensure_ascii=False),
     }
 
 
@@ -138,11 +136,7 @@ def test_scores_of_several_retrievals_stand_on_the_workflow(sdk, make):
     export(sdk, replace(run, run=replace(run.run, retrievals=(first, second))))
     spans = sdk.spans()
 
-    assert set(spans) == {
-        "invoke_workflow support_bot",
-        "retrieval handbook",
-        "retrieval wiki",
-    }
+    assert set(spans) == {"invoke_workflow support_bot", "retrieval handbook", "retrieval wiki"}
     assert dict(spans["invoke_workflow support_bot"].attributes) == {
         **WORKFLOW,
         **REQUEST,
@@ -317,9 +311,7 @@ def test_a_request_without_a_parent_starts_its_own_trace(sdk, make):
     spans = sdk.spans()
 
     assert spans["invoke_workflow support_bot"].parent is None
-    assert spans["retrieval handbook"].parent.span_id == (
-        spans["invoke_workflow support_bot"].context.span_id
-    )
+    assert spans["retrieval handbook"].parent.span_id == (spans["invoke_workflow support_bot"].context.span_id)
 
 
 def test_the_exporting_threads_context_does_not_leak_in(sdk, make):

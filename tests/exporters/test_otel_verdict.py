@@ -16,10 +16,7 @@ BAD = Verdict(
     reasons=("20% of the words", "relevance 0.12"),
 )
 GOOD = Verdict(word="good")
-ON_SPAN = {
-    "ragmeter.verdict": "bad",
-    "ragmeter.verdict.codes": ("unsupported_answer", "off_topic_context"),
-}
+ON_SPAN = {"ragmeter.verdict": "bad", "ragmeter.verdict.codes": ("unsupported_answer", "off_topic_context")}
 
 
 def export(sdk, *runs, verdict=BAD, **options):
@@ -29,9 +26,7 @@ def export(sdk, *runs, verdict=BAD, **options):
 
 
 def verdicts(span):
-    return {
-        key: value for key, value in span.attributes.items() if key.startswith("ragmeter.verdict")
-    }
+    return {key: value for key, value in span.attributes.items() if key.startswith("ragmeter.verdict")}
 
 
 @pytest.mark.parametrize(
@@ -40,11 +35,7 @@ def verdicts(span):
         ({}, "invoke_workflow support_bot"),
         ({"sample": {"status": "retrieval_only"}}, "retrieval handbook"),
         (
-            {
-                "retrieval": {
-                    "target": SpanContext(0xA1, 0xD1, is_remote=False, trace_flags=TraceFlags(1))
-                }
-            },
+            {"retrieval": {"target": SpanContext(0xA1, 0xD1, is_remote=False, trace_flags=TraceFlags(1))}},
             "invoke_workflow support_bot",
         ),
     ],
@@ -53,9 +44,7 @@ def verdicts(span):
 def test_it_stands_on_our_span_of_the_request_and_on_no_other(sdk, make, changes, place):
     export(sdk, make.scored_run(**changes))
 
-    assert {span.name: verdicts(span) for span in sdk.all_spans() if verdicts(span)} == {
-        place: ON_SPAN
-    }
+    assert {span.name: verdicts(span) for span in sdk.all_spans() if verdicts(span)} == {place: ON_SPAN}
 
 
 def test_it_stands_beside_a_request_that_others_recorded(sdk, make):
@@ -75,9 +64,7 @@ def test_a_late_verdict_stands_on_one_late_span(sdk, make):
     assert span.attributes["ragmeter.late"] is True
 
 
-@pytest.mark.parametrize(
-    ("verdict", "expected"), [(GOOD, {"ragmeter.verdict": "good"}), (None, {})]
-)
+@pytest.mark.parametrize(("verdict", "expected"), [(GOOD, {"ragmeter.verdict": "good"}), (None, {})])
 def test_good_has_no_codes_and_none_is_absent(sdk, make, verdict, expected):
     export(sdk, make.scored_run(), verdict=verdict)
 
@@ -89,9 +76,7 @@ def test_it_is_an_event_that_backends_know(sdk, make):
     """A result named ragmeter.verdict with the word as its label, in the request's context."""
     export(sdk, make.scored_run())
 
-    (record,) = [
-        r for r in sdk.records() if r.attributes["gen_ai.evaluation.name"] == "ragmeter.verdict"
-    ]
+    (record,) = [r for r in sdk.records() if r.attributes["gen_ai.evaluation.name"] == "ragmeter.verdict"]
     assert dict(record.attributes) == {
         "gen_ai.evaluation.name": "ragmeter.verdict",
         "gen_ai.evaluation.score.label": "bad",
@@ -121,21 +106,13 @@ def test_as_a_span_event_it_stands_where_the_attributes_do(sdk, make):
 
 def test_it_labels_the_request_counter_and_has_one_by_strongest_code(sdk, make):
     exporter = export(sdk, make.scored_run(), make.scored_run(run_id="run-2"))
-    exporter.export(
-        [replace(make.scored_run(run_id="run-3"), verdict=GOOD), make.scored_run(run_id="run-4")]
-    )
+    exporter.export([replace(make.scored_run(run_id="run-3"), verdict=GOOD), make.scored_run(run_id="run-4")])
     points = sdk.points()
 
     def counted(name, *keys):
-        return {
-            tuple(point.attributes.get(key) for key in keys): point.value for point in points[name]
-        }
+        return {tuple(point.attributes.get(key) for key in keys): point.value for point in points[name]}
 
-    assert counted("ragmeter.requests", "ragmeter.verdict") == {
-        ("bad",): 2,
-        ("good",): 1,
-        (None,): 1,
-    }
+    assert counted("ragmeter.requests", "ragmeter.verdict") == {("bad",): 2, ("good",): 1, (None,): 1}
     assert counted("ragmeter.verdicts", "ragmeter.verdict", "ragmeter.verdict.code") == {
         ("bad", "unsupported_answer"): 2,
         ("good", None): 1,
@@ -168,9 +145,7 @@ def test_the_verdict_is_among_the_last_things_to_be_left_out(sdk, make, monkeypa
     kept = InMemorySpanExporter()
     provider = TracerProvider(span_limits=SpanLimits(max_span_attributes=6))
     provider.add_span_processor(SimpleSpanProcessor(kept))
-    OpenTelemetryExporter(tracer_provider=provider).export(
-        [replace(make.scored_run(), verdict=BAD)]
-    )
+    OpenTelemetryExporter(tracer_provider=provider).export([replace(make.scored_run(), verdict=BAD)])
 
     workflow = next(s for s in kept.get_finished_spans() if s.name.startswith("invoke_workflow"))
     assert verdicts(workflow) == ON_SPAN
@@ -182,9 +157,5 @@ def test_a_line_of_json_carries_it(make, tmp_path):
     exporter.export([replace(make.scored_run(), verdict=BAD), make.scored_run()])
 
     first, second = map(json.loads, path.read_text("utf-8").splitlines())
-    assert first["verdict"] == {
-        "word": "bad",
-        "codes": list(BAD.codes),
-        "reasons": list(BAD.reasons),
-    }
+    assert first["verdict"] == {"word": "bad", "codes": list(BAD.codes), "reasons": list(BAD.reasons)}
     assert second["verdict"] is None

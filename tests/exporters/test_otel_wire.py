@@ -36,19 +36,13 @@ def wire(otlp):
     """An application's own SDK that sends everything to the receiver, compressed."""
     gzip = {"compression": Compression.Gzip}
     tracers = TracerProvider()
-    tracers.add_span_processor(
-        BatchSpanProcessor(OTLPSpanExporter(endpoint=f"{otlp.url}/v1/traces", **gzip))
-    )
+    tracers.add_span_processor(BatchSpanProcessor(OTLPSpanExporter(endpoint=f"{otlp.url}/v1/traces", **gzip)))
     loggers = LoggerProvider()
     loggers.add_log_record_processor(
         BatchLogRecordProcessor(OTLPLogExporter(endpoint=f"{otlp.url}/v1/logs", **gzip))
     )
     meters = MeterProvider(
-        [
-            PeriodicExportingMetricReader(
-                OTLPMetricExporter(endpoint=f"{otlp.url}/v1/metrics", **gzip)
-            )
-        ]
+        [PeriodicExportingMetricReader(OTLPMetricExporter(endpoint=f"{otlp.url}/v1/metrics", **gzip))]
     )
     yield SimpleNamespace(tracer_provider=tracers, logger_provider=loggers, meter_provider=meters)
     for provider in (tracers, loggers, meters):
@@ -182,9 +176,7 @@ def expected_evaluations(*scores, explanation):
             "explanation": explanation,
         }
         attributes |= {
-            f"evaluations.{index}.evaluation.{key}": said
-            for key, said in given.items()
-            if said is not None
+            f"evaluations.{index}.evaluation.{key}": said for key, said in given.items() if said is not None
         }
     return attributes
 
@@ -238,9 +230,7 @@ def expected_spans(content, own, *, texts):
         ("off", True, None),
     ],
 )
-def test_exactly_these_attributes_arrive(
-    wire, otlp, make, span_mode, recorded, own, events, capture
-):
+def test_exactly_these_attributes_arrive(wire, otlp, make, span_mode, recorded, own, events, capture):
     """Decoded from the wire, for each span mode, event mode and opt-in: nothing less, nothing more.
 
     Without an opt-in no byte is of a text; numbers carry none at all, and the reference never leaves.
@@ -249,13 +239,7 @@ def test_exactly_these_attributes_arrive(
     if recorded:
         changes["target"] = make.span_context(span=0xC1)
         changes["retrieval"] = {"target": make.span_context(span=0xD1)}
-    send(
-        wire,
-        make.scored_run(**changes),
-        span_mode=span_mode,
-        events=events,
-        capture_content=capture,
-    )
+    send(wire, make.scored_run(**changes), span_mode=span_mode, events=events, capture_content=capture)
     told = {
         name: dict(expected)
         | (

@@ -22,10 +22,7 @@ def phoenix(backend, **options):
 def annotated_spans(backend):
     """What was sent about spans."""
     return [
-        item
-        for path, _, body, _ in backend.requests
-        if path == "/v1/span_annotations"
-        for item in body["data"]
+        item for path, _, body, _ in backend.requests if path == "/v1/span_annotations" for item in body["data"]
     ]
 
 
@@ -65,11 +62,7 @@ def test_phoenix_gets_one_annotation_per_score_with_a_value(backend, recorded):
         ("context_precision", "d1"),
         ("faithfulness", "c1"),
     ]
-    assert annotations[1]["result"] == {
-        "score": 0.9,
-        "label": "pass",
-        "explanation": "1 of 2 chunks",
-    }
+    assert annotations[1]["result"] == {"score": 0.9, "label": "pass", "explanation": "1 of 2 chunks"}
 
 
 def with_verdict(run, word="bad"):
@@ -88,9 +81,7 @@ def with_verdict(run, word="bad"):
     ],
     ids=["default", "trace_annotations", "scores"],
 )  # fmt: skip
-def test_on_the_requests_span_the_verdict_stands_alone(
-    backend, recorded, options, of_spans, of_trace
-):
+def test_on_the_requests_span_the_verdict_stands_alone(backend, recorded, options, of_spans, of_trace):
     """Phoenix sorts chips by name and folds them away; what they say of the answer is on the trace."""
     phoenix(backend, **options).export([with_verdict(recorded)])
     sent = {
@@ -193,9 +184,7 @@ def test_scores_that_say_the_same_of_every_chunk_say_it_once(backend, make):
     scores = tuple(make.score(name, 0.5, items=items) for name in names)
     used = make.score("lexical_context_utilization", 0.5, items=items[1:], direction="none")
     run = make.scored_run(
-        (*scores, used),
-        retrieval={"target": make.span_context(span=0xD1)},
-        target=make.span_context(span=0xC1),
+        (*scores, used), retrieval={"target": make.span_context(span=0xD1)}, target=make.span_context(span=0xC1)
     )
     phoenix(backend).export([run])
 
@@ -210,9 +199,7 @@ def test_of_several_retrievals_each_document_is_annotated_where_it_was_found(bac
     """A text that two retrievals found stands in both, one that neither found nowhere."""
     one, two, other = (RetrievedContext(text=text) for text in ("one", "two", "other"))
     run = make.scored_run()
-    retrievals = tuple(
-        replace(run.run.retrievals[0], contexts=contexts) for contexts in ((one,), (two, one))
-    )
+    retrievals = tuple(replace(run.run.retrievals[0], contexts=contexts) for contexts in ((one,), (two, one)))
     items = tuple(ScoreItem(id=f"chunk-{n}", verdict=True) for n in (1, 2, 3, 4))
     run = make.scored_run(
         (make.score("judged_precision", 1.0, items=items),),
@@ -227,11 +214,7 @@ def test_of_several_retrievals_each_document_is_annotated_where_it_was_found(bac
 
     phoenix(backend, spans=Spans()).export([run])
 
-    assert [(span, place) for _, span, place, _ in of_documents(backend)] == [
-        ("d1", 0),
-        ("d2", 1),
-        ("d2", 0),
-    ]
+    assert [(span, place) for _, span, place, _ in of_documents(backend)] == [("d1", 0), ("d2", 1), ("d2", 0)]
 
 
 def test_annotations_of_documents_are_bounded_and_can_be_left_out(backend, make):
@@ -241,9 +224,7 @@ def test_annotations_of_documents_are_bounded_and_can_be_left_out(backend, make)
         make.score(
             f"score_{which}",
             0.5,
-            items=tuple(
-                ScoreItem(id=f"chunk-{n}", verdict=None, value=which / 10) for n in range(1, 91)
-            ),
+            items=tuple(ScoreItem(id=f"chunk-{n}", verdict=None, value=which / 10) for n in range(1, 91)),
         )
         for which in range(8)
     )

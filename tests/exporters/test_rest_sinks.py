@@ -128,8 +128,7 @@ def test_a_dead_server_is_given_up_within_the_deadline(backend, recorded, sink, 
 
 @SINKS
 @pytest.mark.parametrize(
-    ("status", "hint"),
-    [(401, "check the key"), (403, "may not write"), (404, "address is wrong")],
+    ("status", "hint"), [(401, "check the key"), (403, "may not write"), (404, "address is wrong")]
 )
 def test_a_refusal_is_clear_and_not_repeated(backend, recorded, sink, status, hint):
     """One request, then silence for a minute: the backend is not hammered with a wrong key."""
@@ -278,8 +277,7 @@ def test_runs_taken_before_a_refusal_are_not_lost(backend, make, sink, monkeypat
     monkeypatch.setattr(langfuse_module, "PER_REQUEST", 3)
     runs = [
         make.scored_run(
-            target=make.span_context(span=0xC1 + n),
-            retrieval={"target": make.span_context(span=0xD1 + n)},
+            target=make.span_context(span=0xC1 + n), retrieval={"target": make.span_context(span=0xD1 + n)}
         )
         for n in range(3)
     ]
@@ -382,8 +380,7 @@ def test_without_an_opt_in_a_score_still_says_what_it_saw(backend, recorded, mak
 
     assert all(make.summary in json.dumps(body) for body in backend.stored.values())
     assert all(
-        body["metadata"]["items"] == [{"id": "chunk-1", "verdict": True}]
-        for body in backend.stored.values()
+        body["metadata"]["items"] == [{"id": "chunk-1", "verdict": True}] for body in backend.stored.values()
     )
 
 

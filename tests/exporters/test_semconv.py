@@ -81,9 +81,7 @@ def test_no_other_module_spells_a_telemetry_name():
     for path in FOLDER.rglob("*.py"):
         if path.name != "semconv.py":
             code = re.sub(r'""".*?"""', "", path.read_text("utf-8"), flags=re.DOTALL)
-            spelled = re.findall(
-                r'"(?:gen_ai|openinference|retrieval\.|input\.|output\.)[^"\s]*"', code
-            )
+            spelled = re.findall(r'"(?:gen_ai|openinference|retrieval\.|input\.|output\.)[^"\s]*"', code)
             own = re.findall(r'f?"ragmeter\.[^"\s]*"', code)
 
             assert [name for name in spelled + own if name != '"retrieval"'] == [], path

@@ -41,9 +41,7 @@ def _judged(url, **changes):
 
 
 def _judged_scores(memory):
-    return [
-        r.scores["context_relevancy"] for r in memory.results if "context_relevancy" in r.scores
-    ]
+    return [r.scores["context_relevancy"] for r in memory.results if "context_relevancy" in r.scores]
 
 
 def test_the_judge_is_down():
@@ -77,9 +75,7 @@ def test_the_judge_flaps():
 
     statuses = {score.status for score in _judged_scores(memory)}
     assert statuses <= {"ok", "judge_error"}
-    assert all(
-        (score.value is not None) == (score.status == "ok") for score in _judged_scores(memory)
-    )
+    assert all((score.value is not None) == (score.status == "ok") for score in _judged_scores(memory))
 
 
 @pytest.mark.parametrize(

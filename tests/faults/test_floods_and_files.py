@@ -85,9 +85,7 @@ def test_the_disk_is_full_for_the_judges_cache(tmp_path):
     """Answers are then kept in memory, which is said once; no score is lost or changed."""
     pytest.importorskip("resource")
     path = tmp_path / "cache.sqlite"
-    done = run_python(
-        "-c", textwrap.dedent(FULL_DISK), str(path), env={**os.environ, "PYTHONPATH": str(TESTS)}
-    )
+    done = run_python("-c", textwrap.dedent(FULL_DISK), str(path), env={**os.environ, "PYTHONPATH": str(TESTS)})
 
     assert done.returncode == 0, done.stderr
     captured, exported, dropped, values = json.loads(done.stdout)
@@ -140,9 +138,7 @@ def test_a_flood_of_ten_times_what_can_be_scored():
         return 1.0
 
     memory = InMemoryExporter()
-    meter = RagMeter(
-        metrics=[slow], exporters=[memory], limits=Limits(queue_size=20, late_window=0)
-    )
+    meter = RagMeter(metrics=[slow], exporters=[memory], limits=Limits(queue_size=20, late_window=0))
     chain = rag_chain()
     config = {"callbacks": [RagMeterCallbackHandler(meter)]}
     answers = Counter()

@@ -24,8 +24,7 @@ PATH = os.pathsep.join([str(TESTS), str(TESTS / "core"), str(TESTS / "faults")])
 
 LIBRARIES = [
     pytest.param(
-        name,
-        marks=pytest.mark.skipif(find_spec(name) is None, reason=f"{name} is not installed here"),
+        name, marks=pytest.mark.skipif(find_spec(name) is None, reason=f"{name} is not installed here")
     )
     for name in ("eventlet", "gevent")
 ]

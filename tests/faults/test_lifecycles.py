@@ -131,10 +131,7 @@ def test_a_notebook_with_a_running_loop():
 
     async def cell(meter):
         config = {"callbacks": [RagMeterCallbackHandler(meter)]}
-        answers = [
-            rag_chain().invoke(QUESTION, config),
-            await rag_chain().ainvoke(QUESTION, config),
-        ]
+        answers = [rag_chain().invoke(QUESTION, config), await rag_chain().ainvoke(QUESTION, config)]
         assert meter.flush(60)
         meter.shutdown(60)
         return answers
@@ -203,9 +200,7 @@ def test_celery_with_forked_workers(tmp_path):
     (tmp_path / "queue-control").mkdir()
     environment = {**ENVIRONMENT, "QUEUE": str(queue), "SCORES": str(scores)}
     send = "import rag_tasks\nfor n in range(30): rag_tasks.ask.delay(n)"
-    subprocess.run(
-        [sys.executable, "-c", send], cwd=tmp_path, env=environment, check=True, timeout=60
-    )
+    subprocess.run([sys.executable, "-c", send], cwd=tmp_path, env=environment, check=True, timeout=60)
     log = (tmp_path / "log").open("wb")
     worker = subprocess.Popen(
         [
@@ -215,10 +210,7 @@ def test_celery_with_forked_workers(tmp_path):
         cwd=tmp_path, env=environment, stdout=log, stderr=subprocess.STDOUT,
     )  # fmt: skip
     try:
-        wait_for(
-            lambda: sum(questions(scores).values()) >= 30,
-            "celery did not work its queue off",
-        )
+        wait_for(lambda: sum(questions(scores).values()) >= 30, "celery did not work its queue off")
         worker.send_signal(signal.SIGTERM)
         assert worker.wait(60) == 0
     finally:

@@ -117,9 +117,7 @@ def test_eight_first_requests_at_once_start_one_thread_of_each():
         assert meter.flush(30)
 
         ours = sorted(
-            t.name
-            for t in threading.enumerate()
-            if t not in before and t.name.startswith("ragmeter")
+            t.name for t in threading.enumerate() if t not in before and t.name.startswith("ragmeter")
         )
         assert ours == ["ragmeter-export-InMemoryExporter", "ragmeter-scoring"]
         assert len(exporter.results) == 8
@@ -192,8 +190,7 @@ def plain(signum, frame):
 
 @pytest.mark.skipif(not hasattr(signal, "SIGALRM"), reason="no SIGALRM on this platform")
 @pytest.mark.parametrize(
-    "handler",
-    [plain, Limits().method, Limits().anything, Limits().once, lambda *given: Limits().deeper(1)],
+    "handler", [plain, Limits().method, Limits().anything, Limits().once, lambda *given: Limits().deeper(1)]
 )
 def test_what_a_signal_handler_raises_passes_the_guard(handler):
     log = ErrorLog()

@@ -124,16 +124,12 @@ def test_a_failing_hook_is_named_by_its_class_only(component, caplog, tmp_path):
         answer=f"{MARKER} is in Paris.",
     )
     with caplog.at_level(logging.DEBUG):
-        meter = RagMeter(
-            exporters=exporters, **{"metrics": ["retrieval_health"], **COMPONENTS[component]}
-        )
+        meter = RagMeter(exporters=exporters, **{"metrics": ["retrieval_health"], **COMPONENTS[component]})
         meter.submit(sample)
         meter.flush(30)
         meter.stats()
         meter.shutdown(60)
-    logged = "\n".join(
-        caplog.handler.format(record) + str(record.args) for record in caplog.records
-    )
+    logged = "\n".join(caplog.handler.format(record) + str(record.args) for record in caplog.records)
 
     assert caplog.records, "something must have been said"
     assert MARKER not in logged
@@ -141,9 +137,7 @@ def test_a_failing_hook_is_named_by_its_class_only(component, caplog, tmp_path):
     assert not lines.exists() or MARKER not in lines.read_text("utf-8")
     assert MARKER not in repr(meter)
     for result in memory.results:
-        explanations = [
-            score.explanation for score in result.scores.values() if score.value is None
-        ]
+        explanations = [score.explanation for score in result.scores.values() if score.value is None]
         assert MARKER not in json.dumps(explanations)
 
 
@@ -151,9 +145,7 @@ def test_what_the_error_is_can_still_be_found(caplog):
     """The class at ERROR, the file and line where it was raised at DEBUG."""
     with caplog.at_level(logging.DEBUG, "ragmeter"):
         meter = RagMeter(
-            metrics=["retrieval_health"],
-            exporters=[InMemoryExporter()],
-            scoring=Scoring(redact=_redact),
+            metrics=["retrieval_health"], exporters=[InMemoryExporter()], scoring=Scoring(redact=_redact)
         )
         meter.submit(RagSample(question=MARKER, contexts=("c",)))
         meter.flush(30)
@@ -161,9 +153,7 @@ def test_what_the_error_is_can_still_be_found(caplog):
 
     error = next(record for record in caplog.records if record.levelno == logging.ERROR)
     assert "HookError" in error.getMessage()
-    origin = "\n".join(
-        record.getMessage() for record in caplog.records if record.levelno == logging.DEBUG
-    )
+    origin = "\n".join(record.getMessage() for record in caplog.records if record.levelno == logging.DEBUG)
     assert "_redact" in origin
     assert __file__ in origin
 

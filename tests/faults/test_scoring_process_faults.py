@@ -11,15 +11,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from fakes_worker import (
-    EchoJudge,
-    ends,
-    is_running,
-    misbehave,
-    question_length,
-    scorer_pid,
-    workers_of,
-)
+from fakes_worker import EchoJudge, ends, is_running, misbehave, question_length, scorer_pid, workers_of
 
 from ragmeter import Limits, RagMeter, TryLaterError
 from ragmeter.exporters.memory import InMemoryExporter
@@ -122,9 +114,7 @@ def test_workers_that_all_crash_are_not_started_one_upon_another(build, monkeypa
 def test_a_judged_request_that_crashes_its_worker_takes_no_other_along(build):
     """Those that were with the worker are judged one at a time then, and only one is to blame."""
     meter, exporter = build(
-        [question_length, "context_utilization"],
-        judge=EchoJudge("crash on poison"),
-        limits=Limits(hold_s=60),
+        [question_length, "context_utilization"], judge=EchoJudge("crash on poison"), limits=Limits(hold_s=60)
     )
 
     for question in ("one", "two", "poison", "three", "four"):
@@ -151,9 +141,7 @@ def test_a_worker_that_hangs_is_ended_and_the_next_request_is_scored(build, monk
 @pytest.mark.contains_errors
 def test_judging_goes_on_with_the_next_worker(build, tmp_path):
     judge = EchoJudge("crash", str(tmp_path / "done"))
-    meter, exporter = build(
-        [question_length, "context_utilization"], judge=judge, limits=Limits(hold_s=60)
-    )
+    meter, exporter = build([question_length, "context_utilization"], judge=judge, limits=Limits(hold_s=60))
 
     scores = asked(meter, exporter)
 
@@ -164,17 +152,12 @@ def test_judging_goes_on_with_the_next_worker(build, tmp_path):
 
 @pytest.mark.contains_errors
 def test_what_no_worker_lives_to_judge_is_a_judge_error(build):
-    meter, exporter = build(
-        [question_length, "context_utilization"], judge=EchoJudge("crash always")
-    )
+    meter, exporter = build([question_length, "context_utilization"], judge=EchoJudge("crash always"))
 
     scores = asked(meter, exporter)
 
     assert scores["question_length"].value == 1.0
-    assert (scores["context_utilization"].value, scores["context_utilization"].status) == (
-        None,
-        "judge_error",
-    )
+    assert (scores["context_utilization"].value, scores["context_utilization"].status) == (None, "judge_error")
     assert "SIGKILL" in scores["context_utilization"].explanation
 
 
@@ -182,9 +165,7 @@ def test_what_no_worker_lives_to_judge_is_a_judge_error(build):
 def test_a_frozen_worker_misses_its_deadline_and_is_ended(build, monkeypatch):
     monkeypatch.setattr(judging, "GRACE_S", 0.5)
     meter, exporter = build(
-        [question_length, "context_utilization"],
-        judge=EchoJudge("freeze"),
-        limits=Limits(judge_deadline_s=0.5),
+        [question_length, "context_utilization"], judge=EchoJudge("freeze"), limits=Limits(judge_deadline_s=0.5)
     )
 
     meter.submit(SAMPLE)
@@ -292,8 +273,7 @@ def test_many_threads_at_once_and_a_small_queue(build):
     stats = meter.stats()
     assert stats.captured == 400 == stats.exported + sum(stats.dropped.values())
     assert all(
-        result.scores["question_length"].value == len(result.sample.question)
-        for result in exporter.results
+        result.scores["question_length"].value == len(result.sample.question) for result in exporter.results
     )
 
 
@@ -337,9 +317,7 @@ def test_what_a_flush_returns_is_what_is_counted(kind, patience_s, monkeypatch):
     True nothing is."""
     monkeypatch.setattr(supervision, "PATIENCE_S", 0.2)
     exporters, count = (Fickle(), Fickle()), 2 if kind == "crash" else 8
-    meters = [
-        RagMeter([misbehave, scorer_pid], exporters=[one], scoring="process") for one in exporters
-    ]
+    meters = [RagMeter([misbehave, scorer_pid], exporters=[one], scoring="process") for one in exporters]
     for meter, exporter in zip(meters, exporters, strict=True):
         assert asked(meter, exporter)["misbehave"].value == 1.0
     os.kill(int(exporters[0].results[0].scores["scorer_pid"].value), signal.SIGKILL)

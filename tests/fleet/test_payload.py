@@ -27,9 +27,7 @@ SECRET = "the patient's name"
 
 
 def span(trace_id=1, span_id=2, state=None):
-    return SpanContext(
-        trace_id, span_id, is_remote=True, trace_flags=TraceFlags(1), trace_state=state
-    )
+    return SpanContext(trace_id, span_id, is_remote=True, trace_flags=TraceFlags(1), trace_state=state)
 
 
 def a_run(**changes):
@@ -83,9 +81,7 @@ def raw(body):
 
 
 def message(**changes):
-    written = raw(
-        pack(MessageContent(runs=[SentRun(run=a_run())], resource={"service.name": "shop"}))
-    )
+    written = raw(pack(MessageContent(runs=[SentRun(run=a_run())], resource={"service.name": "shop"})))
     return {**written, **changes}
 
 
@@ -94,9 +90,7 @@ def packed(written):
 
 
 def test_a_request_comes_back_as_it_was():
-    sent = SentRun(
-        run=a_run(), kind="again", revision="2", sample_rate=0.5, judge_sample_rate=0.25, worst=True
-    )
+    sent = SentRun(run=a_run(), kind="again", revision="2", sample_rate=0.5, judge_sample_rate=0.25, worst=True)
     sample = RagSample(question="And?", contexts=["a"], carried=["b"], answer="b")
     in_a_chat = a_run(sample=sample, run_id="chat")
     batch = MessageContent(
@@ -159,18 +153,12 @@ samples = st.builds(
     answer=maybe,
     search_query=maybe,
     name=maybe,
-    reference=st.none()
-    | st.builds(Reference, answer=maybe, contexts=st.lists(texts, max_size=2).map(tuple)),
+    reference=st.none() | st.builds(Reference, answer=maybe, contexts=st.lists(texts, max_size=2).map(tuple)),
 )
 
 
 @settings(deadline=None)
-@given(
-    sample=samples,
-    tags=st.lists(texts, max_size=2).map(tuple),
-    user=maybe,
-    at=st.integers(0, 2**62),
-)
+@given(sample=samples, tags=st.lists(texts, max_size=2).map(tuple), user=maybe, at=st.integers(0, 2**62))
 def test_any_request_comes_back_as_it_was(sample, tags, user, at):
     run = a_run(
         sample=sample,
@@ -209,9 +197,7 @@ def test_a_newer_minor_version_is_read_and_its_fields_passed_over():
     [({}, 1), ({"runs": [{}, {}, {}]}, 3), ({"runs": {"a": 1}}, 1), ({"pub": "now", "res": []}, 1)],
 )
 def test_another_major_version_is_refused_by_its_name_however_it_looks(version, changes, requests):
-    with pytest.raises(
-        UnreadableError, match=f"version {version}, and this worker reads 0 and 1"
-    ) as caught:
+    with pytest.raises(UnreadableError, match=f"version {version}, and this worker reads 0 and 1") as caught:
         unpack(packed(message(v=[version, 0], **changes)))
     assert caught.value.requests == requests
     without = {key: value for key, value in message(v=[version]).items() if key != "runs"}
@@ -222,9 +208,7 @@ def test_another_major_version_is_refused_by_its_name_however_it_looks(version, 
 def test_what_was_written_in_version_1_0_is_read_by_every_version_that_reads_it():
     """The file was written on 2026-11-23 and is not to be written again."""
     kept = Path(__file__).with_name("message-1.0.json").read_bytes()
-    sent = SentRun(
-        run=a_run(), kind="again", revision="2", sample_rate=0.5, judge_sample_rate=0.25, worst=True
-    )
+    sent = SentRun(run=a_run(), kind="again", revision="2", sample_rate=0.5, judge_sample_rate=0.25, worst=True)
 
     read = unpack(zlib.compress(kept))
 
@@ -254,19 +238,7 @@ def test_the_major_version_before_is_read():
         pack(MessageContent(runs=[SentRun(run=a_run())]))[:-9],
         *(
             packed(message(v=v))
-            for v in (
-                None,
-                1,
-                "1",
-                [],
-                ["1"],
-                [True, 0],
-                [[1]],
-                {"0": 1},
-                [None],
-                [1, "0"],
-                [1, None],
-            )
+            for v in (None, 1, "1", [], ["1"], [True, 0], [[1]], {"0": 1}, [None], [1, "0"], [1, None])
         ),
         *(packed(message(runs=r)) for r in (5, "runs", {"0": {}})),
         *(packed(message(res=r)) for r in (5, "x", ["y"])),
@@ -342,13 +314,7 @@ def test_every_other_field_may_be_absent():
     least = {"kind": "run", "id": "x", "at": [1, 2]}
     (sent,) = unpack(packed({"v": [1, 0], "runs": [least]})).runs
     assert sent == SentRun(
-        run=RagRun(
-            sample=RagSample(question=None),
-            run_id="x",
-            framework="manual",
-            started_ns=1,
-            ended_ns=2,
-        )
+        run=RagRun(sample=RagSample(question=None), run_id="x", framework="manual", started_ns=1, ended_ns=2)
     )
 
 

@@ -43,11 +43,7 @@ class Queue:
 
 def scored(run_id="r", **changes):
     run = RagRun(
-        sample=RagSample(question="q", answer="a"),
-        run_id=run_id,
-        framework="manual",
-        started_ns=1,
-        ended_ns=2,
+        sample=RagSample(question="q", answer="a"), run_id=run_id, framework="manual", started_ns=1, ended_ns=2
     )
     return ScoredRun(**{"run": run, "scores": {}, **changes})
 
@@ -112,11 +108,7 @@ def test_a_later_reference_is_published_again_and_feedback_is_not():
 
     first, again, third = queue.runs
     assert (first.kind, first.revision, first.run.sample.reference) == ("run", "", None)
-    assert (again.kind, again.run.run_id, again.run.sample.reference.answer) == (
-        "again",
-        run_id,
-        "b",
-    )
+    assert (again.kind, again.run.run_id, again.run.sample.reference.answer) == ("again", run_id, "b")
     assert third.run.sample.reference.answer == "c"
     assert again.revision != third.revision != ""
 
@@ -257,9 +249,7 @@ def test_requests_that_are_too_large_together_go_alone():
         replace(one, run=replace(one.run, sample=RagSample(question=text)))
         for one in (scored("1"), scored("2"), scored("3"))
     ]
-    too_large = replace(
-        scored("4"), run=replace(scored("4").run, sample=RagSample(question=text * 3))
-    )
+    too_large = replace(scored("4"), run=replace(scored("4").run, sample=RagSample(question=text * 3)))
     publisher = FleetPublisher(queue, linger_s=0)
 
     with pytest.raises(RunsLostError) as caught:
@@ -303,7 +293,5 @@ def test_from_the_environment(monkeypatch, tmp_path):
 def test_what_is_the_workers_is_refused_in_code(monkeypatch, tmp_path, theirs):
     monkeypatch.setenv("RAGMETER_QUEUE_URL", f"spool://{tmp_path}/queue")
 
-    with pytest.raises(
-        ConfigurationError, match=f"takes no {next(iter(theirs))}: `ragmeter worker`"
-    ):
+    with pytest.raises(ConfigurationError, match=f"takes no {next(iter(theirs))}: `ragmeter worker`"):
         RagMeter(scoring="queue", **theirs)

@@ -26,14 +26,10 @@ sys.stdin.read()
 """
 
 
-def test_a_killed_runs_folder_is_removed_by_the_next_and_a_living_ones_is_not(
-    tmp_path, monkeypatch
-):
+def test_a_killed_runs_folder_is_removed_by_the_next_and_a_living_ones_is_not(tmp_path, monkeypatch):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     command = [sys.executable, "-c", PROGRAM, str(tmp_path)]
-    with subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as other:
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:
         left = Path(other.stdout.readline().strip())
         mine = _ray_data._Folder()
         assert left.exists(), "its process lives"
@@ -60,9 +56,7 @@ def test_a_ray_that_does_not_start_is_one_sentence(monkeypatch, tmp_path):
     others = {name: value for name, value in os.environ.items() if name != _ray_data.ADDRESS}
     monkeypatch.setattr(os, "environ", others)  # Ray's own settings are set there
     with (
-        pytest.raises(
-            ConfigurationError, match=r"Ray did not start \(The node timed out during st"
-        ),
+        pytest.raises(ConfigurationError, match=r"Ray did not start \(The node timed out during st"),
         _ray_data.cluster(1),
     ):
         pass

@@ -130,9 +130,7 @@ def test_what_a_killed_reader_had_is_free_again_with_one_more_death(tmp_path):
         (again,) = reader.take()
         assert (again.message.body, again.message.deaths) == (b"x", deaths)
         reader.close()
-    assert files(tmp_path, ".lock") == [
-        name for name in files(tmp_path, ".lock") if "reader" not in name
-    ]
+    assert files(tmp_path, ".lock") == [name for name in files(tmp_path, ".lock") if "reader" not in name]
 
 
 KILLED_WRITER = """
@@ -190,9 +188,7 @@ def test_a_forked_child_begins_a_file_of_its_own(tmp_path):
 
     assert len(files(tmp_path)) == 2
     assert sorted(one.body for one in drained(tmp_path)) == [b"child", b"parent", b"parent again"]
-    assert (
-        len(files(tmp_path)) == 1
-    )  # the child's copy of the parent's lock is gone, too, and its own
+    assert len(files(tmp_path)) == 1  # the child's copy of the parent's lock is gone, too, and its own
 
 
 def test_a_full_folder_refuses_until_something_was_read(tmp_path):
@@ -228,9 +224,7 @@ def test_a_process_whose_own_file_is_damaged_begins_another(tmp_path, caplog):
     sender._file._database.close()
     (mine,) = files(tmp_path)
     (tmp_path / mine).write_bytes(b"no database at all" * 1000)
-    sender._file._database = sqlite3.connect(
-        tmp_path / mine, isolation_level=None, check_same_thread=False
-    )
+    sender._file._database = sqlite3.connect(tmp_path / mine, isolation_level=None, check_same_thread=False)
 
     with pytest.raises(TransportDownError):
         sender.send(b"kept", count=1)
@@ -256,10 +250,7 @@ def test_a_message_is_replaced_by_those_it_was_split_into(tmp_path):
 
     reader.done(taken, (b"one", b"two"))
 
-    assert [(one.message.body, one.message.requests) for one in reader.take(5)] == [
-        (b"one", 1),
-        (b"two", 1),
-    ]
+    assert [(one.message.body, one.message.requests) for one in reader.take(5)] == [(b"one", 1), (b"two", 1)]
 
 
 @pytest.mark.parametrize(
@@ -310,9 +301,7 @@ def test_several_who_replay_at_once_send_each_dead_letter_once(tmp_path):
     for number in range(60):
         a_reader(tmp_path).bury(b"%d" % number, 1, "it kills", 4)
     with ThreadPoolExecutor(4) as operators:
-        done = [
-            operators.submit(lambda: open_queue(f"spool://{tmp_path}").replay(60)) for _ in range(4)
-        ]
+        done = [operators.submit(lambda: open_queue(f"spool://{tmp_path}").replay(60)) for _ in range(4)]
 
     assert sum(one.result() for one in done) == 60
     assert sorted(int(one.body) for one in drained(tmp_path)) == list(range(60))
@@ -339,9 +328,7 @@ def test_a_dead_letter_that_cannot_be_sent_again_stays(tmp_path, monkeypatch):
     assert [one.body for one in queue.dead(5)] == [b"1", b"2"]
 
 
-def test_dead_letters_are_forgotten_after_a_week_and_the_oldest_where_they_are_too_many(
-    tmp_path, monkeypatch
-):
+def test_dead_letters_are_forgotten_after_a_week_and_the_oldest_where_they_are_too_many(tmp_path, monkeypatch):
     queue = open_queue(f"spool://{tmp_path}")
     began_ns, now = time.time_ns(), {"days_ago": 0.0}
     monkeypatch.setattr(time, "time_ns", lambda: began_ns - round(now["days_ago"] * 86_400e9))
@@ -362,9 +349,7 @@ def test_a_folder_that_is_not_there_cannot_be_asked(tmp_path):
         open_queue(f"spool://{tmp_path}/nowhere").status()
 
 
-def test_a_folder_that_was_deleted_is_made_again_and_loses_nothing_that_comes_then(
-    tmp_path, caplog
-):
+def test_a_folder_that_was_deleted_is_made_again_and_loses_nothing_that_comes_then(tmp_path, caplog):
     folder = tmp_path / "queue"
     sender = a_sender(folder)
     sender.send(b"lost with the folder", count=1)

@@ -23,15 +23,11 @@ def a_sample(number, **changes):
     fields = {
         "question": f"How high is tower {number}?",
         "contexts": [
-            RetrievedContext(
-                text=f"Tower {number} is {number} metres high.", id=str(number), score=number / 7
-            ),
+            RetrievedContext(text=f"Tower {number} is {number} metres high.", id=str(number), score=number / 7),
             RetrievedContext(text="It was built of stone by the harbour." * (number % 3)),
         ],
         "answer": f"Tower {number} is {number} metres high." if number % 4 else "I do not know.",
-        "reference": Reference(answer=f"{number} metres", context_ids=[str(number)])
-        if number % 2
-        else None,
+        "reference": Reference(answer=f"{number} metres", context_ids=[str(number)]) if number % 2 else None,
         "status": "error" if number % 11 == 10 else "ok",
         "name": "towers",
     }
@@ -90,19 +86,13 @@ def test_the_scores_are_those_of_an_application_that_scores_itself():
         assert one.sample == other.sample
         assert list(one.scores.items()) == list(other.scores.items())
         assert one.verdict == other.verdict
-        assert (one.late, one.sample_rate, one.selection) == (
-            other.late,
-            other.sample_rate,
-            other.selection,
-        )
+        assert (one.late, one.sample_rate, one.selection) == (other.late, other.sample_rate, other.selection)
 
 
 def test_a_message_is_done_when_everything_is_exported():
     worker, memory = a_worker()
 
-    handled = worker.handle(
-        pack(MessageContent(runs=[sent(1), sent(2)], resource={"service.name": "shop"})), 1
-    )
+    handled = worker.handle(pack(MessageContent(runs=[sent(1), sent(2)], resource={"service.name": "shop"})), 1)
 
     assert (handled.done, handled.split, handled.dead) == (True, (), ())
     assert [one.run.run_id for one in memory.results] == ["run-1", "run-2"]
@@ -117,10 +107,7 @@ def test_how_a_request_was_chosen_is_what_its_scores_say():
     worker.handle(pack(MessageContent(runs=[sent(1, sample_rate=0.25), sent(2, worst=True)])), 0)
     worker.close(10)
 
-    assert [(one.sample_rate, one.selection) for one in memory.results] == [
-        (0.25, "sampled"),
-        (1.0, "worst"),
-    ]
+    assert [(one.sample_rate, one.selection) for one in memory.results] == [(0.25, "sampled"), (1.0, "worst")]
 
 
 @metric(needs=("answer",), target="answer")
@@ -181,10 +168,7 @@ def test_of_a_newer_minor_version_what_is_understood_is_scored_and_the_rest_is_d
         (dead,) = handled.dead
         assert dead.reason.endswith("message has version 1.9, and this worker knows 1.0")
         alone = json.loads(zlib.decompress(dead.body))
-        assert (alone["v"], alone["runs"]) == (
-            [1, 9],
-            json.loads(zlib.decompress(body))["runs"][1:2],
-        )
+        assert (alone["v"], alone["runs"]) == ([1, 9], json.loads(zlib.decompress(body))["runs"][1:2])
     with_newest = worker.handle(newer([1, 9], *runs), 0)
     assert (with_newest.dead, len(memory.results)) == ((), 3)
     stats = worker.stats()
@@ -211,14 +195,10 @@ def test_a_newer_major_version_is_dead_whole_and_scored_once_by_a_worker_that_re
     assert [one.run.run_id for one in memory.results] == ["run-1", "run-2", "run-3", "run-4"]
 
 
-@pytest.mark.parametrize(
-    ("deaths", "runs", "alone"), [(0, 3, 0), (1, 3, 0), (2, 3, 3), (5, 3, 3), (2, 1, 0)]
-)
+@pytest.mark.parametrize(("deaths", "runs", "alone"), [(0, 3, 0), (1, 3, 0), (2, 3, 3), (5, 3, 3), (2, 1, 0)])
 def test_after_the_second_death_each_request_is_tried_alone(deaths, runs, alone):
     batch = MessageContent(
-        runs=[sent(number) for number in range(runs)],
-        resource={"service.name": "s"},
-        published_ns=7,
+        runs=[sent(number) for number in range(runs)], resource={"service.name": "s"}, published_ns=7
     )
 
     bodies = split(pack(batch), batch, deaths)
@@ -281,11 +261,7 @@ def test_what_is_marked_is_not_scored_again_but_a_later_reference_is():
     worker.handle(pack(MessageContent(runs=[replace(again, revision="2")])), 0)
     worker.close(10)
 
-    assert [(one.late, one.revision) for one in memory.results] == [
-        (False, ""),
-        (True, "1"),
-        (True, "2"),
-    ]
+    assert [(one.late, one.revision) for one in memory.results] == [(False, ""), (True, "1"), (True, "2")]
 
 
 def test_a_later_reference_is_scored_as_where_the_application_scores():
@@ -296,9 +272,7 @@ def test_a_later_reference_is_scored_as_where_the_application_scores():
         with RagMeter(metrics=metrics, exporters=[exporter]) as meter:
             meter.submit(a_sample(2))
             assert meter.flush(60)
-            run_id = (
-                here.results[0] if metrics is None else unpack(queue.bodies[0]).runs[0]
-            ).run.run_id
+            run_id = (here.results[0] if metrics is None else unpack(queue.bodies[0]).runs[0]).run.run_id
             meter.attach_reference(run_id, "2 metres")
             assert meter.flush(60)
     first, later = queue.bodies

@@ -22,7 +22,6 @@ ATTACH = os.environ.get("RAGMETER_FRAMEWORKS_ATTACH", "").split()
 """Frameworks to attach to: ``langchain``, ``llama_index``; none: only the outcomes are recorded."""
 
 _outcomes: dict[str, str] = {}
-_reasons: dict[str, str] = {}
 """The reason for a test's failure, on one line."""
 _attached: dict[str, Any] = {}
 
@@ -71,9 +70,7 @@ def pytest_configure() -> None:
     _attached["observing"].__enter__()
     # A few bytes stay in memory: leaks of ragmeter's show in open requests, not here.
     memory = InMemoryExporter()
-    meter = RagMeter(
-        metrics=["retrieval_health"], exporters=[memory], limits=Limits(queue_size=100_000)
-    )
+    meter = RagMeter(metrics=["retrieval_health"], exporters=[memory], limits=Limits(queue_size=100_000))
     _attached["meter"], _attached["memory"] = meter, memory
     if "langchain" in ATTACH:
         from ragmeter.adapters import instrument
@@ -110,15 +107,11 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
         earlier = _outcomes.get(report.nodeid)
         if earlier in (None, "passed"):
             _outcomes[report.nodeid] = report.outcome
-            if report.outcome == "failed":
-                crash = getattr(report.longrepr, "reprcrash", None)
-                why = report.longreprtext if crash is None else crash.message
-                _reasons[report.nodeid] = " ".join(why.split())[:200]
 
 
 def pytest_sessionfinish() -> None:
     """Write the records."""
-    facts: dict[str, Any] = {"outcomes": _outcomes, "reasons": _reasons}
+    facts: dict[str, Any] = {"outcomes": _outcomes}
     if _attached:
         for _ in range(3):
             gc.collect()

@@ -29,23 +29,16 @@ WORDS = st.sampled_from(
 SCALARS = st.none() | st.booleans() | st.integers(-3, 3) | st.floats() | WORDS | st.text(max_size=8)
 JSON = st.recursive(
     SCALARS,
-    lambda inner: (
-        st.lists(inner, max_size=4)
-        | st.dictionaries(WORDS | st.text(max_size=3), inner, max_size=5)
-    ),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(WORDS | st.text(max_size=3), inner, max_size=5),
     max_leaves=20,
 )
 NEARLY = JSON.map(lambda value: json.dumps(value).encode())
 LINES = st.lists(NEARLY | st.binary(max_size=20), max_size=5).map(b"\n".join)
 LETTERS = st.text(
-    st.sampled_from(
-        list("aA.!? \n\x1f\x00«»\"'-,;:0159%$中文。，的дом Иё\u0301\u200b\ufeff\U0001f600İß")
-    ),
+    st.sampled_from(list("aA.!? \n\x1f\x00«»\"'-,;:0159%$中文。，的дом Иё\u0301\u200b\ufeff\U0001f600İß")),
     max_size=120,
 ).map(lambda text: text.encode())
-_RECORDING = next(
-    (Path(__file__).parent.parent / "adapters/recorded_spans").rglob("*.pb")
-).read_bytes()
+_RECORDING = next((Path(__file__).parent.parent / "adapters/recorded_spans").rglob("*.pb")).read_bytes()
 RECORDED = st.tuples(
     st.integers(0, len(_RECORDING)), st.integers(0, len(_RECORDING)), st.binary(max_size=8)
 ).map(lambda cut: _RECORDING[: cut[0]] + cut[2] + _RECORDING[cut[1] :])

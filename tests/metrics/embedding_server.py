@@ -33,9 +33,7 @@ class EmbeddingServer:
         class Handler(BaseHTTPRequestHandler):
             def do_POST(self):
                 body = json.loads(self.rfile.read(int(self.headers["content-length"])))
-                server.requests.append(
-                    (self.path, {k.lower(): v for k, v in self.headers.items()}, body)
-                )
+                server.requests.append((self.path, {k.lower(): v for k, v in self.headers.items()}, body))
                 status, reply, headers = server.reply(body)
                 raw = json.dumps(reply).encode()
                 self.send_response(status)

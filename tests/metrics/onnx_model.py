@@ -35,9 +35,7 @@ def lookup_model(logits):
         b"".join(_whole(1, size) for size in (len(logits), len(logits[0])))
         + _whole(2, 1)  # float
         + _bytes(8, "table")
-        + _bytes(
-            9, struct.pack(f"<{len(logits) * len(logits[0])}f", *(x for row in logits for x in row))
-        )
+        + _bytes(9, struct.pack(f"<{len(logits) * len(logits[0])}f", *(x for row in logits for x in row)))
     )
     node = _bytes(1, "table") + _bytes(1, "input_ids") + _bytes(2, "logits") + _bytes(4, "Gather")
     graph = (

@@ -41,9 +41,7 @@ def filled(said: dict, request: Request) -> Misbehaviour:
     body = said["body"]
     text = body if isinstance(body, str) else json.dumps(body)
     quoted = answer(request) if isinstance(body, str) else json.dumps(answer(request))[1:-1]
-    return Misbehaviour(
-        said["status"], text.replace("<ANSWER>", quoted).encode(), said.get("headers", {})
-    )
+    return Misbehaviour(said["status"], text.replace("<ANSWER>", quoted).encode(), said.get("headers", {}))
 
 
 class Replayed:

@@ -43,10 +43,7 @@ class Both(ComputedMetric):
 
     def compute(self, sample):
         made = [self.make_score(name, 0.5) for name in self.score_names[:3]]
-        return [
-            *made,
-            Score(name="by_hand", value=0.5, status="ok", method="exact", definition="1"),
-        ]
+        return [*made, Score(name="by_hand", value=0.5, status="ok", method="exact", definition="1")]
 
 
 EXPECTED = {"noise": "lower", "size": "none", "fit": "higher", "by_hand": "lower"}
@@ -135,9 +132,6 @@ def test_it_passes_to_the_worker_and_into_files(tmp_path):
     assert said == {**dict.fromkeys(COUNTS, "none"), **dict.fromkeys(REPEATS, "lower")}
 
 
-@pytest.mark.parametrize(
-    ("sample", "missing"),
-    [(RagSample(question="q"), "contexts"), (SAMPLE, None)],
-)
+@pytest.mark.parametrize(("sample", "missing"), [(RagSample(question="q"), "contexts"), (SAMPLE, None)])
 def test_a_score_names_the_input_that_it_lacks(sample, missing):
     assert {score.missing for score in compute_metric(Both(), sample)} == {missing}

@@ -4,14 +4,7 @@ import re
 
 import pytest
 
-from ragmeter.metrics import (
-    BUILTIN,
-    PrecisionRecallF1,
-    RagSample,
-    Reference,
-    RetrievedContext,
-    evaluate,
-)
+from ragmeter.metrics import BUILTIN, PrecisionRecallF1, RagSample, Reference, RetrievedContext, evaluate
 
 FREE = [kind() for kind in BUILTIN if not kind.judged]
 FREE.append(PrecisionRecallF1(zero_division=0.0).prefixed("zero_"))
@@ -79,13 +72,11 @@ def test_what_is_missing_is_quoted_where_texts_may_leave():
     (scores,) = evaluate([SAMPLES["mixed"]], FREE)
     said = {name: score.explanation for name, score in scores.items()}
     assert said["recall"] == (
-        "2 of 3 golden sentences retrieved; "
-        "not “Hesker is the nurvel of Zorblax and lives in Pindrel.”"
+        "2 of 3 golden sentences retrieved; not “Hesker is the nurvel of Zorblax and lives in Pindrel.”"
     )
     assert said["id_recall"] == "1 of 2 golden ids retrieved"
     assert said["hit_rate"] == (
-        "1 of 2 golden items found, at rank 1; "
-        "not “Hesker is the nurvel of Zorblax and lives in Pindrel.”"
+        "1 of 2 golden items found, at rank 1; not “Hesker is the nurvel of Zorblax and lives in Pindrel.”"
     )
     assert said["lexical_context_recall"] == (
         "1 of 2 sentences found in the chunks; not “Its nurvel is Hesker.”"

@@ -80,9 +80,7 @@ def long_sample(**changes) -> RagSample:
         "question": "Who?",
         "contexts": [{"text": "short", "id": "1"}, {"text": "x" * 101, "id": "2"}],
         "answer": "short",
-        "stages": [
-            {"name": "store", "kind": "retriever", "contexts": [{"text": "short", "id": "1"}]}
-        ],
+        "stages": [{"name": "store", "kind": "retriever", "contexts": [{"text": "short", "id": "1"}]}],
         "reference": Reference(answer="short", contexts=["short"], context_ids=["1"]),
     }
     return RagSample(**{**fields, **changes})
@@ -135,9 +133,7 @@ def test_comparisons_that_would_take_minutes_are_skipped(monkeypatch):
     sentences = " ".join(f"The bridge number {n} opened in {n * 7}." for n in range(5_000))
     others = " ".join(f"The tower number {n} opened in {n * 3}." for n in range(5_000))
     sample = RagSample(
-        question="q",
-        contexts=[sentences],
-        reference=Reference(answer=others, contexts=[others]),
+        question="q", contexts=[sentences], reference=Reference(answer=others, contexts=[others])
     )
     (scores,) = evaluate([sample], [PrecisionRecallF1(), LexicalContextRecall()])
     assert {(s.status, s.error_type) for s in scores.values()} == {("skipped", "too_long")}

@@ -162,9 +162,7 @@ def test_token_f1_is_recomputed_by_counting(language):
     random = Random(language)
     for _ in range(1_000):
         one, other = (
-            Counter(
-                word for word in tokens(text(random, language)) if word not in {"a", "an", "the"}
-            )
+            Counter(word for word in tokens(text(random, language)) if word not in {"a", "an", "the"})
             for _ in range(2)
         )
         left = " ".join(one.elements())

@@ -47,9 +47,7 @@ TASKS = {
 
 @pytest.fixture(scope="module")
 def scores():
-    [block] = re.findall(
-        r"```python\n(from ragmeter.metrics import RagSample.*?)```", MANUAL, re.DOTALL
-    )
+    [block] = re.findall(r"```python\n(from ragmeter.metrics import RagSample.*?)```", MANUAL, re.DOTALL)
     names: dict = {}
     exec(block, names)
     metrics = [m for m in default_metrics(judged=True) if m.name != "precision_recall_f1"]

@@ -83,9 +83,7 @@ def test_an_unknown_name_tells_the_nearest():
     assert "retrieval_health" in caught.value.known
 
 
-@pytest.mark.parametrize(
-    "wrong", ["retrieval_health", RetrievalHealth(), [RetrievalHealth], [3], [len]]
-)
+@pytest.mark.parametrize("wrong", ["retrieval_health", RetrievalHealth(), [RetrievalHealth], [3], [len]])
 def test_what_is_no_metric_is_refused(wrong):
     """A lone name, a class, any other object: the message says what to pass."""
     with pytest.raises(ConfigurationError):
@@ -99,19 +97,9 @@ def test_two_of_a_kind_need_a_prefix():
         resolve_metrics(both)
     renamed = [both[0].prefixed("sentence_"), both[1]]
     (got,) = evaluate([SAMPLE], renamed)
-    assert list(got) == [
-        "sentence_precision",
-        "sentence_recall",
-        "sentence_f1",
-        "precision",
-        "recall",
-        "f1",
-    ]
+    assert list(got) == ["sentence_precision", "sentence_recall", "sentence_f1", "precision", "recall", "f1"]
     assert got["sentence_recall"].method == "rouge"
-    assert [m.name for m in resolve_metrics(renamed)] == [
-        "sentence_precision_recall_f1",
-        "precision_recall_f1",
-    ]
+    assert [m.name for m in resolve_metrics(renamed)] == ["sentence_precision_recall_f1", "precision_recall_f1"]
 
 
 def test_a_pass_mark_labels_values_only():
@@ -129,8 +117,7 @@ def test_a_pass_mark_labels_values_only():
 
 
 @pytest.mark.parametrize(
-    "adjust",
-    [lambda m: m.prefixed("A-"), lambda m: m.prefixed(""), lambda m: m.passing(at_least=3)],
+    "adjust", [lambda m: m.prefixed("A-"), lambda m: m.prefixed(""), lambda m: m.passing(at_least=3)]
 )
 def test_wrong_adjustments_are_refused(adjust):
     """A prefix is snake case, a pass mark within the range."""
@@ -152,22 +139,11 @@ def test_evaluate_works_inside_a_running_loop():
 
     async def notebook():
         blocking = evaluate([SAMPLE, SAMPLE], [Waiting(), RetrievalHealth()], judge=NoJudge())
-        return blocking, await aevaluate(
-            [SAMPLE, SAMPLE], [Waiting(), RetrievalHealth()], judge=NoJudge()
-        )
+        return blocking, await aevaluate([SAMPLE, SAMPLE], [Waiting(), RetrievalHealth()], judge=NoJudge())
 
     blocking, awaited = asyncio.run(notebook())
-    assert (
-        blocking
-        == awaited
-        == evaluate([SAMPLE, SAMPLE], [Waiting(), RetrievalHealth()], judge=NoJudge())
-    )
-    assert list(blocking[0])[:4] == [
-        "waiting",
-        "context_count",
-        "empty_retrieval",
-        "duplicate_ratio",
-    ]
+    assert blocking == awaited == evaluate([SAMPLE, SAMPLE], [Waiting(), RetrievalHealth()], judge=NoJudge())
+    assert list(blocking[0])[:4] == ["waiting", "context_count", "empty_retrieval", "duplicate_ratio"]
 
 
 def test_evaluate_contains_a_failing_metric():
@@ -297,11 +273,7 @@ GOLDEN = LIVE.model_copy(update={"reference": Reference(answer="So.")})
 def test_each_preset_holds_the_one_before(judged, fused):
     """By score names: what is in ``live`` is in ``golden``, and that in ``all``."""
     live, golden, every = (
-        {
-            name
-            for one in preset_metrics(preset, judged=judged, fused=fused)
-            for name in one.score_names
-        }
+        {name for one in preset_metrics(preset, judged=judged, fused=fused) for name in one.score_names}
         for preset in PRESETS
     )
 
@@ -322,6 +294,4 @@ def test_what_a_preset_brings_need_not_be_named_again():
     again = resolve_metrics(["live", "faithfulness", "retrieval_health"], judged=True)
 
     assert [one.name for one in again] == [one.name for one in plain]
-    assert [one.name for one in resolve_metrics("golden")] == [
-        one.name for one in default_metrics()
-    ]
+    assert [one.name for one in resolve_metrics("golden")] == [one.name for one in default_metrics()]

@@ -23,9 +23,7 @@ GOOD = RagSample(
     answer="The bridge was opened in 1932.",
 )
 BAD = GOOD.model_copy(update={"answer": "John Bradfield and Ralph Freeman designed it together."})
-NASTY = RagSample(
-    question="<script>alert('x')</script> \ud83d", contexts=["<b>"], answer="<i>&</i>"
-)
+NASTY = RagSample(question="<script>alert('x')</script> \ud83d", contexts=["<b>"], answer="<i>&</i>")
 SAMPLES = [GOOD, BAD, NASTY, RagSample(question=None)]
 
 
@@ -82,10 +80,7 @@ def test_it_is_the_list_it_was_with_a_summary_and_the_worst():
     assert [each.sample for each in found.worst(1)] == [BAD]
     assert [each.sample for each in found.worst()][-1] is GOOD
     grounded = found.summary["lexical_groundedness"]
-    assert (grounded.count, dict(grounded.without_value)) == (
-        2,
-        {"undefined": 1, "missing_input": 1},
-    )
+    assert (grounded.count, dict(grounded.without_value)) == (2, {"undefined": 1, "missing_input": 1})
     values = [each["lexical_groundedness"].value for each in found[:2]]
     assert grounded.mean == pytest.approx(sum(values) / 2)
     assert grounded.interval95 == pytest.approx(mean_interval(values, (0.0, 1.0)))
@@ -194,9 +189,7 @@ def test_a_frame_has_columns_of_equal_length(results, monkeypatch, made):
 
     scores = len(results["result"].scores)
     rows = {"score": 1, "estimate": 1, "result": scores}.get(made)
-    assert {len(column) for column in frame.values()} == {
-        len(results[made]) if rows is None else rows
-    }
+    assert {len(column) for column in frame.values()} == {len(results[made]) if rows is None else rows}
     if made in ("summary", "estimates"):
         place = frame["score"].index("lexical_groundedness")
         low = frame["mean_low" if made == "summary" else "lower"][place]

@@ -74,8 +74,7 @@ def test_items_are_objects_in_json(items):
     assert whole == [item._asdict() for item in items]
     assert list(score.model_dump(mode="json")["items"]) == whole
     assert short == [
-        {name: value for name, value in one.items() if value is not None or name == "verdict"}
-        for one in whole
+        {name: value for name, value in one.items() if value is not None or name == "verdict"} for one in whole
     ]
 
 

@@ -71,10 +71,7 @@ def _said(**values):
         ({"hit": 0, "refusal": 0}, ("suspect", "no_relevant_chunk")),
         ({"dropped": 0.5, "never": 0}, ("suspect", "right_document_dropped")),
         ({"dropped": 0, "never": 1}, ("suspect", "right_document_never_found")),
-        (
-            {"dropped": 0.3, "never": 0.3},
-            ("suspect", "right_document_dropped", "right_document_never_found"),
-        ),
+        ({"dropped": 0.3, "never": 0.3}, ("suspect", "right_document_dropped", "right_document_never_found")),
         ({"dropped": 0.2, "never": 0.2, "grounded": 0.9, "refusal": 0}, ("good",)),
         ({"grounded": 0.1, "refusal": 1}, ("suspect", "refused")),
         # several at once, the strongest first
@@ -93,10 +90,7 @@ def _said(**values):
             {"empty": 1, "refusal": 0, "grounded": 0, "relevant": 0, "sufficient": 0},
             ("bad", "answered_without_context"),
         ),
-        (
-            {"empty": 1, "refusal": 1, "grounded": 0, "relevant": 0},
-            ("suspect", "refused_without_context"),
-        ),
+        ({"empty": 1, "refusal": 1, "grounded": 0, "relevant": 0}, ("suspect", "refused_without_context")),
     ],
 )
 def test_the_table(values, expected):
@@ -139,14 +133,7 @@ def test_the_judge_goes_before_the_words(values, expected):
 
 @pytest.mark.parametrize(
     "values",
-    [
-        {},
-        {"refusal": 0},
-        {"empty": 0},
-        {"refusal": 0, "empty": 0},
-        {"judged_refusal": 0},
-        {"empty": 1},
-    ],
+    [{}, {"refusal": 0}, {"empty": 0}, {"refusal": 0, "empty": 0}, {"judged_refusal": 0}, {"empty": 1}],
 )
 def test_nothing_to_judge_by_is_no_verdict(values):
     """That something was retrieved and nobody refused says nothing about quality."""
@@ -157,10 +144,7 @@ def test_nothing_to_judge_by_is_no_verdict(values):
     "status", ["undefined", "missing_input", "judge_error", "timeout", "skipped", "metric_error"]
 )
 def test_a_score_without_a_value_is_as_if_it_were_not_there(status):
-    known = {
-        "lexical_groundedness": _score("lexical_groundedness", 0.9),
-        "refusal": _score("refusal", 0.0),
-    }
+    known = {"lexical_groundedness": _score("lexical_groundedness", 0.9), "refusal": _score("refusal", 0.0)}
     failed = {name: _score(name, None, status) for name in NAMES.values() if name not in known}
     if status == "undefined":  # then the answer claims nothing, and its words say nothing either
         del failed["support"]
@@ -239,10 +223,7 @@ def test_a_wrong_threshold_is_refused(given, named):
 
 
 _VALUES = st.fixed_dictionaries(
-    {},
-    optional={
-        name: st.sampled_from([0.0, 0.2, 0.47, 0.5, 0.58, 0.8, 1.0]) for name in NAMES.values()
-    },
+    {}, optional={name: st.sampled_from([0.0, 0.2, 0.47, 0.5, 0.58, 0.8, 1.0]) for name in NAMES.values()}
 )
 
 
@@ -289,9 +270,7 @@ def test_evaluate_gives_every_sample_its_verdict():
     samples = [
         RagSample(question="q", contexts=["the ship sails"], answer="The ship sails."),
         RagSample(question="q", contexts=["the ship sails"], answer="Nine elephants sleep."),
-        RagSample(
-            question="q", contexts=["the ship sails"], answer="The ship sails.", status="error"
-        ),
+        RagSample(question="q", contexts=["the ship sails"], answer="The ship sails.", status="error"),
     ]
     lenient = VerdictRules(unsupported_below=0.0, partly_unsupported_below=0.0)
 

@@ -65,11 +65,7 @@ def page() -> str:
 
 
 def _row(application: str, one: Difference | None) -> str:
-    cells = (
-        ("–", "", "")
-        if one is None
-        else (", ".join(one.fields), ", ".join(one.ways), REASONS[one.reason])
-    )
+    cells = ("–", "", "") if one is None else (", ".join(one.fields), ", ".join(one.ways), REASONS[one.reason])
     return f"| {' | '.join((application, *cells))} |"
 
 

@@ -7,27 +7,15 @@ import operator
 from typing import Annotated, Any, TypedDict
 
 from langchain.agents import create_agent
-from langchain_classic.chains import (
-    create_history_aware_retriever,
-    create_retrieval_chain,
-)
+from langchain_classic.chains import create_history_aware_retriever, create_retrieval_chain
 from langchain_classic.chains.combine_documents import create_stuff_documents_chain
-from langchain_classic.retrievers import (
-    ContextualCompressionRetriever,
-    EnsembleRetriever,
-    MultiQueryRetriever,
-)
+from langchain_classic.retrievers import ContextualCompressionRetriever, EnsembleRetriever, MultiQueryRetriever
 from langchain_classic.retrievers.document_compressors import LLMChainExtractor
 from langchain_core.documents import Document
 from langchain_core.messages import AIMessage, HumanMessage
 from langchain_core.output_parsers import StrOutputParser
 from langchain_core.prompts import ChatPromptTemplate, MessagesPlaceholder
-from langchain_core.runnables import (
-    RunnableConfig,
-    RunnableLambda,
-    RunnableParallel,
-    RunnablePassthrough,
-)
+from langchain_core.runnables import RunnableConfig, RunnableLambda, RunnableParallel, RunnablePassthrough
 from langchain_core.tools import create_retriever_tool, tool
 from langchain_fakes import FixedRetriever, ScriptedModel, joined
 from langgraph.graph import END, START, StateGraph
@@ -128,10 +116,7 @@ def refined(config: Any) -> None:
 
 
 def mapped_and_reduced(config: Any) -> None:
-    notes = [
-        "Money comes back within 14 days of the return.",
-        "Express costs 9 euros, which nobody asked.",
-    ]
+    notes = ["Money comes back within 14 days of the return.", "Express costs 9 euros, which nobody asked."]
 
     def answer(question: str, config: Any) -> str:
         model = says(*notes, ANSWER)
@@ -165,9 +150,7 @@ def multi_query(config: Any) -> None:
 
 
 def ensemble(config: Any) -> None:
-    both = EnsembleRetriever(
-        retrievers=[found(*PLAIN), found("shipping", "hours")], weights=[0.5, 0.5]
-    )
+    both = EnsembleRetriever(retrievers=[found(*PLAIN), found("shipping", "hours")], weights=[0.5, 0.5])
     chain(both).invoke(QUESTION, config)
 
 
@@ -182,16 +165,14 @@ def model_fails(config: Any) -> None:
     def fails(_: Any) -> str:
         raise ValueError("model failed")
 
-    (
-        {"context": found(*PLAIN) | joined, "question": RunnablePassthrough()} | PROMPT | fails
-    ).invoke(QUESTION, config)
+    ({"context": found(*PLAIN) | joined, "question": RunnablePassthrough()} | PROMPT | fails).invoke(
+        QUESTION, config
+    )
 
 
 def call(name: str, query: str) -> AIMessage:
     """Return a model's call of a tool."""
-    return AIMessage(
-        "", tool_calls=[{"name": name, "args": {"query": query}, "id": f"call-{query}"}]
-    )
+    return AIMessage("", tool_calls=[{"name": name, "args": {"query": query}, "id": f"call-{query}"}])
 
 
 def asked(question: str = QUESTION) -> dict[str, Any]:
@@ -211,9 +192,7 @@ def look_up(query: str) -> list[dict[str, str]]:
 
 def agent_in_the_next_turn(config: Any) -> None:
     search = create_retriever_tool(found("warranty"), "search", "Search the terms.")
-    agent = create_agent(
-        says(call("search", "warranty"), "Two years, unless they were opened."), [search]
-    )
+    agent = create_agent(says(call("search", "warranty"), "Two years, unless they were opened."), [search])
     told = [
         HumanMessage(QUESTION),
         call("search", "refunds"),
@@ -279,9 +258,7 @@ def criticised(config: Any) -> None:
 
 def rewritten(config: Any) -> None:
     def ask(question: str, config: Any) -> str:
-        better = says("time until money is paid back").invoke(
-            f"Rewrite for a search: {question}", config
-        )
+        better = says("time until money is paid back").invoke(f"Rewrite for a search: {question}", config)
         return (
             chain(found(*PLAIN)).with_config(run_name="answer").invoke(question, config)
             + str(better.content)[:0]
@@ -306,9 +283,7 @@ def brief_drafts(config: Any) -> None:
         ]
         return str(says(both).invoke(f"Question: {question}\n" + "\n".join(drafts), config).content)
 
-    RunnableLambda(ask).invoke(
-        "How long do refunds take, and what does express shipping cost?", config
-    )
+    RunnableLambda(ask).invoke("How long do refunds take, and what does express shipping cost?", config)
 
 
 def subagent(config: Any) -> None:
@@ -317,20 +292,14 @@ def subagent(config: Any) -> None:
     @tool
     def ask_terms(query: str, config: RunnableConfig) -> str:
         """Ask about the terms."""
-        return str(
-            chain(found(*PLAIN), "Money comes back within 14 days of the return.").invoke(
-                query, config
-            )
-        )
+        return str(chain(found(*PLAIN), "Money comes back within 14 days of the return.").invoke(query, config))
 
     create_agent(says(call("ask_terms", "refunds"), ANSWER), [ask_terms]).invoke(asked(), config)
 
 
 def sentence_window(config: Any) -> None:
     window = f"{TEXTS['refund']} Shipping is not paid back, however."
-    retriever = FixedRetriever(
-        found=[Document(TEXTS["refund"], id="refund", metadata={"window": window})]
-    )
+    retriever = FixedRetriever(found=[Document(TEXTS["refund"], id="refund", metadata={"window": window})])
 
     def windows(documents: list[Document]) -> str:
         return "\n\n".join(one.metadata["window"] for one in documents)
@@ -354,9 +323,7 @@ def documents_handed_in(config: Any) -> None:
 
 def two_retrievers(config: Any) -> None:
     both = RunnableParallel(terms=found("refund"), prices=found("shipping"))
-    chain(both, between=lambda given: joined(given["prices"] + given["terms"])).invoke(
-        QUESTION, config
-    )
+    chain(both, between=lambda given: joined(given["prices"] + given["terms"])).invoke(QUESTION, config)
 
 
 def retrieved_twice(config: Any) -> None:
@@ -382,9 +349,7 @@ def escaped_as_json(config: Any) -> None:
 
 def wrapped_in_elements(config: Any) -> None:
     def wrapped(documents: list[Document]) -> str:
-        return "".join(
-            f"<doc id='{one.id}'>{html.escape(one.page_content)}</doc>" for one in documents
-        )
+        return "".join(f"<doc id='{one.id}'>{html.escape(one.page_content)}</doc>" for one in documents)
 
     chain(found(*PLAIN), between=wrapped).invoke(QUESTION, config)
 
@@ -392,9 +357,7 @@ def wrapped_in_elements(config: Any) -> None:
 def strips(config: Any) -> None:
     """Only sentences that matter are sent."""
     longer = FixedRetriever(found=[Document(" ".join(TEXTS.values()), id="all")])
-    chain(longer, between=lambda given: given[0].page_content.split("; ")[0]).invoke(
-        QUESTION, config
-    )
+    chain(longer, between=lambda given: given[0].page_content.split("; ")[0]).invoke(QUESTION, config)
 
 
 def structured(config: Any) -> None:
@@ -422,9 +385,7 @@ APPLICATIONS = {
     "streamed": lambda config: list(chain(found(*PLAIN)).stream(QUESTION, config)),
     "streamed asynchronously": streamed_asynchronously,
     "stream left": stream_left,
-    "batch": lambda config: chain(found(*PLAIN)).batch(
-        [QUESTION, OTHER], {**config, "max_concurrency": 1}
-    ),
+    "batch": lambda config: chain(found(*PLAIN)).batch([QUESTION, OTHER], {**config, "max_concurrency": 1}),
     "with sources": with_sources,
     "stuffed": stuffed,
     "history": history,
@@ -443,9 +404,9 @@ APPLICATIONS = {
     "agent with a search of its own": lambda config: create_agent(
         says(call("look_up", "refunds"), ANSWER), [look_up]
     ).invoke(asked(), config),
-    "agent that needs no tool": lambda config: create_agent(
-        says("Good morning!"), [look_up]
-    ).invoke(asked("Hello!"), config),
+    "agent that needs no tool": lambda config: create_agent(says("Good morning!"), [look_up]).invoke(
+        asked("Hello!"), config
+    ),
     "agent in the next turn": agent_in_the_next_turn,
     "langgraph": lambda config: graph(None, ANSWER).invoke({"question": QUESTION}, config),
     "langgraph streamed": lambda config: list(
@@ -454,9 +415,9 @@ APPLICATIONS = {
     "corrective": lambda config: graph("graded", "no", "yes", "yes", ANSWER).invoke(
         {"question": QUESTION}, config
     ),
-    "corrective that keeps nothing": lambda config: graph(
-        "graded", "no", "no", "no", "I do not know."
-    ).invoke({"question": QUESTION}, config),
+    "corrective that keeps nothing": lambda config: graph("graded", "no", "no", "no", "I do not know.").invoke(
+        {"question": QUESTION}, config
+    ),
     "criticised": criticised,
     "rewritten": rewritten,
     "brief drafts": brief_drafts,

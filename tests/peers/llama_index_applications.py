@@ -120,11 +120,7 @@ def sub_questions() -> None:
     first = engine(found("refund"), "Money comes back within 14 days of the return.")
     second = engine(found("shipping"), "Express shipping costs 9 euros.")
     SubQuestionQueryEngine(
-        Questions(),
-        get_response_synthesizer(llm=says()),
-        tools(first, second),
-        use_async=False,
-        verbose=False,
+        Questions(), get_response_synthesizer(llm=says()), tools(first, second), use_async=False, verbose=False
     ).query(QUESTION)
 
 
@@ -160,9 +156,7 @@ class Flow(Workflow):
 
     @step
     async def answer(self, ev: Retrieved) -> StopEvent:
-        return StopEvent(
-            result=await get_response_synthesizer(llm=says()).asynthesize(ev.query, ev.nodes)
-        )
+        return StopEvent(result=await get_response_synthesizer(llm=says()).asynthesize(ev.query, ev.nodes))
 
 
 class PromptFlow(Workflow):
@@ -212,9 +206,7 @@ def two_engines() -> None:
     """Two engines are called by a function, and a model joins their answers."""
 
     async def flow() -> None:
-        first = await engine(
-            found("refund"), "Money comes back within 14 days of the return."
-        ).aquery(QUESTION)
+        first = await engine(found("refund"), "Money comes back within 14 days of the return.").aquery(QUESTION)
         second = await engine(found("shipping"), "Express shipping costs 9 euros.").aquery(QUESTION)
         await says().acomplete(f"{first}\n{second}\nQuestion: {QUESTION}")
 
@@ -238,17 +230,14 @@ class Graded(Workflow):
         grades = says("no", "yes", "yes")
         nodes = await found("hours", *PLAIN).aretrieve(ev.query)
         words = [
-            (await grades.acomplete(f"Is this about {ev.query}\n{one.text}\nyes or no?")).text
-            for one in nodes
+            (await grades.acomplete(f"Is this about {ev.query}\n{one.text}\nyes or no?")).text for one in nodes
         ]
         kept = [one for one, word in zip(nodes, words, strict=True) if word == "yes"]
         return Retrieved(nodes=kept, query=ev.query)
 
     @step
     async def answer(self, ev: Retrieved) -> StopEvent:
-        return StopEvent(
-            result=await get_response_synthesizer(llm=says()).asynthesize(ev.query, ev.nodes)
-        )
+        return StopEvent(result=await get_response_synthesizer(llm=says()).asynthesize(ev.query, ev.nodes))
 
 
 class Rephrased(Workflow):
@@ -256,9 +245,7 @@ class Rephrased(Workflow):
 
     @step
     async def only(self, ev: StartEvent) -> StopEvent:
-        better = (
-            await says("time until money is paid back").acomplete(f"Rewrite: {ev.question}")
-        ).text
+        better = (await says("time until money is paid back").acomplete(f"Rewrite: {ev.question}")).text
         nodes = await found(*PLAIN).aretrieve(better)
         said = await get_response_synthesizer(llm=says()).asynthesize(ev.question, nodes)
         return StopEvent(result={"answer": str(said), "sources": [one.node_id for one in nodes]})
@@ -273,16 +260,12 @@ def reranked() -> None:
 
 
 def cited() -> None:
-    CitationQueryEngine.from_args(None, retriever=found(*PLAIN), llm=says(f"{ANSWER} [1]")).query(
-        QUESTION
-    )
+    CitationQueryEngine.from_args(None, retriever=found(*PLAIN), llm=says(f"{ANSWER} [1]")).query(QUESTION)
 
 
 def with_metadata() -> None:
     """Templates put metadata before each text."""
-    nodes = [
-        TextNode(id_=name, text=TEXTS[name], metadata={"file": f"{name}.md"}) for name in PLAIN
-    ]
+    nodes = [TextNode(id_=name, text=TEXTS[name], metadata={"file": f"{name}.md"}) for name in PLAIN]
     engine(ListRetriever(nodes)).query(QUESTION)
 
 
@@ -294,37 +277,28 @@ APPLICATIONS = {
     "refined": lambda: engine(None, DRAFT, ANSWER, response_mode="refine").query(QUESTION),
     "summarized": lambda: engine(response_mode="tree_summarize").query(QUESTION),
     "accumulated": lambda: engine(
-        None,
-        "Within 14 days of the return.",
-        "This says nothing of refunds.",
-        response_mode="accumulate",
+        None, "Within 14 days of the return.", "This says nothing of refunds.", response_mode="accumulate"
     ).query(QUESTION),
     "without text": lambda: engine(response_mode="no_text").query(QUESTION),
-    "chat": lambda: ContextChatEngine.from_defaults(found(*PLAIN), llm=says(chats=True)).chat(
-        QUESTION
-    ),
+    "chat": lambda: ContextChatEngine.from_defaults(found(*PLAIN), llm=says(chats=True)).chat(QUESTION),
     "condensed chat": condensed_chat,
     "streamed chat": lambda: list(
-        ContextChatEngine.from_defaults(found(*PLAIN), llm=says(chats=True))
-        .stream_chat(QUESTION)
-        .response_gen
+        ContextChatEngine.from_defaults(found(*PLAIN), llm=says(chats=True)).stream_chat(QUESTION).response_gen
     ),
     "sub questions": sub_questions,
-    "routed": lambda: RouterQueryEngine(
-        Choose(1), tools(engine(found("hours")), engine()), llm=says()
-    ).query(QUESTION),
+    "routed": lambda: RouterQueryEngine(Choose(1), tools(engine(found("hours")), engine()), llm=says()).query(
+        QUESTION
+    ),
     "fused": fused,
     "hypothetical document": lambda: TransformQueryEngine(
         engine(), HyDEQueryTransform(llm=says("Money comes back in two weeks."))
     ).query(QUESTION),
-    "cut off": lambda: engine(
-        node_postprocessors=[SimilarityPostprocessor(similarity_cutoff=0.95)]
-    ).query(QUESTION),
-    "sentence window": sentence_window,
-    "nothing found": lambda: engine(found()).query(QUESTION),
-    "retriever fails": lambda: engine(found(error=LookupError("the store is down"))).query(
+    "cut off": lambda: engine(node_postprocessors=[SimilarityPostprocessor(similarity_cutoff=0.95)]).query(
         QUESTION
     ),
+    "sentence window": sentence_window,
+    "nothing found": lambda: engine(found()).query(QUESTION),
+    "retriever fails": lambda: engine(found(error=LookupError("the store is down"))).query(QUESTION),
     "model fails": lambda: engine(llm=says(fail_with=RuntimeError("model failed"))).query(QUESTION),
     "retriever alone": lambda: found(*PLAIN).retrieve(QUESTION),
     "workflow": lambda: ran(Flow(timeout=60), query=QUESTION),

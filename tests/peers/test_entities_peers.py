@@ -22,9 +22,7 @@ from ragmeter.metrics.text.named_entities import named_entities
 
 LABELLED = [
     json.loads(line)
-    for line in (Path(__file__).parents[1] / "oracles/labelled_entities.jsonl")
-    .read_text("utf-8")
-    .splitlines()
+    for line in (Path(__file__).parents[1] / "oracles/labelled_entities.jsonl").read_text("utf-8").splitlines()
 ]
 
 

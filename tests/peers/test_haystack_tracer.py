@@ -100,12 +100,7 @@ def ask():
 REFUND, SHIPPING = TEXTS["refund"], TEXTS["shipping"]
 CASES = {
     "plain": (pipeline("refund", "shipping"), [REFUND, SHIPPING], ANSWER, "ok"),
-    "ranked": (
-        pipeline("hours", "refund", "shipping", ranks=True),
-        [SHIPPING, REFUND],
-        ANSWER,
-        "ok",
-    ),
+    "ranked": (pipeline("hours", "refund", "shipping", ranks=True), [SHIPPING, REFUND], ANSWER, "ok"),
     "cut": (
         pipeline("refund", template=CUT),
         ["Refunds are paid back within 14 days of receiving the returned"],
@@ -133,12 +128,7 @@ def test_a_pipelines_run_is_one_sample(ask, name, wait):
 
     sample = result.sample
     shown = None if sample.contexts is None else [one.text for one in sample.contexts]
-    assert (sample.question, shown, sample.answer, sample.status) == (
-        QUESTION,
-        texts,
-        answer,
-        status,
-    )
+    assert (sample.question, shown, sample.answer, sample.status) == (QUESTION, texts, answer, status)
     if name == "ranked":
         assert [(one.kind, len(one.contexts), one.inputs) for one in sample.stages[:2]] == [
             ("retriever", 3, ()),

@@ -119,9 +119,7 @@ def run(peer: str, how: str, call: str, count: int = 1) -> dict[str, Any]:
     if missing:
         pytest.skip(f"{module} is not installed (tests/peers/requirements-langchain.txt)")
     fakes = str(Path(__file__).parent.parent / "adapters")
-    program = f"import sys; sys.path.append({fakes!r})\n" + textwrap.dedent(PROGRAM).format(
-        peer=statement
-    )
+    program = f"import sys; sys.path.append({fakes!r})\n" + textwrap.dedent(PROGRAM).format(peer=statement)
     done = run_python("-I", "-c", program, how, call, str(count))
     assert done.returncode == 0, done.stderr
     result: dict[str, Any] = json.loads(done.stdout.strip().splitlines()[-1])

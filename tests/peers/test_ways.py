@@ -26,9 +26,7 @@ def run(program):
 def told(request):
     """What each way tells of each application; each framework in a process of its own: OpenInference wraps it for good."""
     framework = request.param
-    pytest.importorskip(
-        f"openinference.instrumentation.{framework}", reason="the peer is not installed"
-    )
+    pytest.importorskip(f"openinference.instrumentation.{framework}", reason="the peer is not installed")
     program = f"sys.argv[1:] = [{framework!r}]; runpy.run_path({str(HERE / 'ways.py')!r})"
     return framework, json.loads(run(program).strip().splitlines()[-1])
 

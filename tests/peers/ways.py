@@ -85,9 +85,7 @@ def main():
     uninstrument()
 
     here, there, callback = Watch(), Watch(), Watch()
-    server = Server(
-        ServeOptions(http_port=0, grpc_port=0, durable=False, grace_s=0.2), meter=there.meter
-    )
+    server = Server(ServeOptions(http_port=0, grpc_port=0, durable=False, grace_s=0.2), meter=there.meter)
     server.start()
     provider = TracerProvider()
     trace.set_tracer_provider(provider)

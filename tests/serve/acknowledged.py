@@ -129,9 +129,7 @@ class Setup:
     def found(self):
         """Return the traces in the store, which must not contain any twice."""
         with closing(sqlite3.connect(self.disk / "ragmeter" / "serve.db")) as database:
-            traces = [
-                trace for (trace,) in database.execute("SELECT lower(hex(trace_id)) FROM request")
-            ]
+            traces = [trace for (trace,) in database.execute("SELECT lower(hex(trace_id)) FROM request")]
         assert len(traces) == len(set(traces))
         return set(traces)
 
@@ -174,9 +172,7 @@ class Setup:
 
     @contextmanager
     def locked(self):
-        with closing(
-            sqlite3.connect(self.disk / "ragmeter" / "serve.db", isolation_level=None)
-        ) as other:
+        with closing(sqlite3.connect(self.disk / "ragmeter" / "serve.db", isolation_level=None)) as other:
             other.execute("BEGIN IMMEDIATE")
             yield
             other.execute("ROLLBACK")
@@ -228,9 +224,7 @@ def holds(setup, fault):
 
     def come_again():
         nonlocal acknowledged
-        missing = [
-            n for n in (*range(101, 101 + BATCH), 201) if traced_as(n)[1] not in acknowledged
-        ]
+        missing = [n for n in (*range(101, 101 + BATCH), 201) if traced_as(n)[1] not in acknowledged]
         acknowledged |= setup.send(missing)
         return acknowledged >= wanted
 

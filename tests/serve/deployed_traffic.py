@@ -15,16 +15,7 @@ QUESTIONS = {
 
 
 def requests(
-    count,
-    *,
-    service="shop",
-    version="2.4.1",
-    start_ms,
-    every_ms=10_000,
-    bad=0.08,
-    seed=1,
-    first=0,
-    **more,
+    count, *, service="shop", version="2.4.1", start_ms, every_ms=10_000, bad=0.08, seed=1, first=0, **more
 ):
     """Return scored runs of a service, a share of them bad, one after the other."""  # fmt: skip
     results = InMemoryExporter()

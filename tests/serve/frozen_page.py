@@ -89,9 +89,7 @@ def trend(*means, start=FROM_MS, end=NOW_MS, n=40):
     width = (end - start) // len(means)
     return tuple(
         TrendPoint(
-            from_ms=start + at * width,
-            until_ms=start + (at + 1) * width,
-            estimate=estimate(mean, 0.05, n),
+            from_ms=start + at * width, until_ms=start + (at + 1) * width, estimate=estimate(mean, 0.05, n)
         )
         for at, mean in enumerate(means)
         if mean is not None
@@ -222,14 +220,7 @@ GAPS = GapPage(
 )  # fmt: skip
 _RETURNS = "Parcels may be returned within {} days of their delivery."
 _CHUNK = SeenChunk(
-    "returns-1",
-    _RETURNS.format(30),
-    n=212,
-    led=40,
-    bad=31,
-    seen_used=212,
-    used=0,
-    last_seen=NOW_MS / 1000,
+    "returns-1", _RETURNS.format(30), n=212, led=40, bad=31, seen_used=212, used=0, last_seen=NOW_MS / 1000
 )
 _NEWER = replace(_CHUNK, id="returns-2", quote=_RETURNS.format(14))
 CHUNKS = ChunkReport(
@@ -355,9 +346,7 @@ HEARD = HeardService(
 class FrozenReader:
     """Answers like the store, from its given data."""
 
-    def __init__(
-        self, overview=OVERVIEW, before=BEFORE, rows=ROWS, views=(VIEW,), health=QUIET_HEALTH
-    ):
+    def __init__(self, overview=OVERVIEW, before=BEFORE, rows=ROWS, views=(VIEW,), health=QUIET_HEALTH):
         self._health = health
         self._overview, self._before, self._rows = overview, before, rows
         self._views = {view.row.trace_id: view for view in views}
@@ -373,33 +362,24 @@ class FrozenReader:
 
     def health(self, filters, *, by=""):
         if by and by not in {"service", "workflow", "retriever", *self._overview.segments}:
-            raise ValueError(
-                f"by is one of {', '.join(sorted(self._overview.segments))}, retriever"
-            )
+            raise ValueError(f"by is one of {', '.join(sorted(self._overview.segments))}, retriever")
         return replace(self._health, lanes=self._health.lanes if self._overview.requests else ())
 
     def shadows(self, service):
         return ()
 
     def explained(self, change):
-        new = NewSince(
-            name="index_version", value="2026-11-21b", at=CHANGE_MS / 1000 + 60, requests=83
-        )
+        new = NewSince(name="index_version", value="2026-11-21b", at=CHANGE_MS / 1000 + 60, requests=83)
         return replace(change, new=(new,))
 
     def trends(self, filters):
-        return {
-            MeasuredScore(one.name, one.measurement): one.trend
-            for one in self.overview(filters).scores
-        }
+        return {MeasuredScore(one.name, one.measurement): one.trend for one in self.overview(filters).scores}
 
     def requests(self, filters, *, sort="worst", limit=50, cursor=None, grouped=False):
         self.asked.append((filters, sort, cursor, grouped))
         if cursor not in (None, "more"):
             raise ValueError("before is no cursor of ours")
-        return RequestPage(
-            requests=self._rows, next=None if cursor else "more", total=len(self._rows)
-        )
+        return RequestPage(requests=self._rows, next=None if cursor else "more", total=len(self._rows))
 
     def facets(self, filters):
         self.asked.append(filters)

@@ -38,9 +38,7 @@ def wrong(value, schema, schemas, where="value"):
         said.append(f"{where} is too small")
     if isinstance(value, dict):
         properties, more = schema.get("properties", {}), schema.get("additionalProperties", True)
-        said += [
-            f"{where}.{name} is missing" for name in schema.get("required", ()) if name not in value
-        ]
+        said += [f"{where}.{name} is missing" for name in schema.get("required", ()) if name not in value]
         for name, one in value.items():
             if name in properties:
                 said += wrong(one, properties[name], schemas, f"{where}.{name}")

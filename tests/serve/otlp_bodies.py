@@ -47,9 +47,7 @@ def _with_hex_ids(value):
         return [_with_hex_ids(item) for item in value]
     if isinstance(value, dict):
         return {
-            key: b64decode(item).hex()
-            if key in _IDS and isinstance(item, str)
-            else _with_hex_ids(item)
+            key: b64decode(item).hex() if key in _IDS and isinstance(item, str) else _with_hex_ids(item)
             for key, item in value.items()
         }
     return value

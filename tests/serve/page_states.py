@@ -70,10 +70,7 @@ TWO = replace(
     services={"library": 360, "desk": 40},
 )
 _WITHOUT = replace(
-    VIEW,
-    row=row(question=None),
-    answer=None,
-    contexts=tuple(replace(one, text=None) for one in VIEW.contexts),
+    VIEW, row=row(question=None), answer=None, contexts=tuple(replace(one, text=None) for one in VIEW.contexts)
 )
 _SECOND = row(run_id="run-9", span_id="1" * 16, question="And the second?")
 
@@ -191,8 +188,6 @@ def sources_of(state, folder=None):
     given = dict(STATES[state].given)
     if folder is not None:
         golden = GoldenSet(folder / "golden.jsonl")
-        golden.add(
-            GoldenEntry(question=VIEW.row.question, context_ids=("zh-terms#1",), trace_id=TRACE)
-        )
+        golden.add(GoldenEntry(question=VIEW.row.question, context_ids=("zh-terms#1",), trace_id=TRACE))
         given["labels"] = Labels(folder / "labels.jsonl", golden)
     return sources(**given)

@@ -82,17 +82,11 @@ def told(runs, *, content=True, service="shop"):
     tracers.add_span_processor(SimpleSpanProcessor(spans))
     loggers = LoggerProvider(resource=resource, shutdown_on_exit=False)
     loggers.add_log_record_processor(SimpleLogRecordProcessor(records))
-    exporter = OpenTelemetryExporter(
-        tracers, logger_provider=loggers, metrics=False, capture_content=content
-    )
+    exporter = OpenTelemetryExporter(tracers, logger_provider=loggers, metrics=False, capture_content=content)
     exporter.export(runs)
     return (
-        ExportTraceServiceRequest.FromString(
-            encode_spans(spans.get_finished_spans()).SerializeToString()
-        ),
-        ExportLogsServiceRequest.FromString(
-            encode_logs(records.get_finished_logs()).SerializeToString()
-        ),
+        ExportTraceServiceRequest.FromString(encode_spans(spans.get_finished_spans()).SerializeToString()),
+        ExportLogsServiceRequest.FromString(encode_logs(records.get_finished_logs()).SerializeToString()),
     )
 
 
@@ -145,9 +139,7 @@ def earlier_version(path, version):
 @contextmanager
 def store(place=None, *, clock=None, **options):
     """Open a store for the block."""
-    made = Store(
-        StoreOptions(**kept_at(place), **options), **({} if clock is None else {"clock": clock})
-    )
+    made = Store(StoreOptions(**kept_at(place), **options), **({} if clock is None else {"clock": clock}))
     try:
         yield made
     finally:
@@ -189,8 +181,6 @@ def rows(address, queries):
 
     with psycopg.connect(address, options="-c search_path=ragmeter") as connection:
         return {
-            name: connection.execute(
-                re.sub(r"lower\(hex\((\w+)\)\)", r"encode(\1, 'hex')", query)
-            ).fetchall()
+            name: connection.execute(re.sub(r"lower\(hex\((\w+)\)\)", r"encode(\1, 'hex')", query)).fetchall()
             for name, query in queries.items()
         }

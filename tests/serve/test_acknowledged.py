@@ -32,11 +32,7 @@ SHORT = {
 def test_acknowledged_is_found_or_the_operator_is_told(kind, fault, tried, tmp_path, warm):
     def popen(command, *, stdout, stderr, env):
         return warm.start(
-            "from ragmeter.cli.main import run; run()",
-            *command[3:],
-            cwd=tmp_path,
-            env=env,
-            stderr=stderr.name,
+            "from ragmeter.cli.main import run; run()", *command[3:], cwd=tmp_path, env=env, stderr=stderr.name
         )
 
     with set_up(kind, tmp_path, popen=popen) as setup:

@@ -99,10 +99,7 @@ class Away:
 
 def test_a_webhook_that_is_away_hears_it_once_from_the_server_that_found_it(kept, clock):
     hook = Away()
-    with (
-        telling(SharedClaims(kept), clock, hook) as one,
-        telling(SharedClaims(kept), clock, hook) as two,
-    ):
+    with telling(SharedClaims(kept), clock, hook) as one, telling(SharedClaims(kept), clock, hook) as two:
         one.telling.put_claimed(fall())
         two.telling.put_claimed(fall(at=NOW + 300.0))
         assert not one.telling.flush(time.monotonic() + 1.0)
@@ -166,9 +163,7 @@ _NAMES = count()
     servers=st.integers(1, 4),
     seed=st.integers(0, 2**32),
 )
-def test_falls_and_recoveries_are_told_once_each_in_whatever_order_servers_find_them(
-    kept, gaps, servers, seed
-):
+def test_falls_and_recoveries_are_told_once_each_in_whatever_order_servers_find_them(kept, gaps, servers, seed):
     """Each finds them in their order, a little earlier or later than the others, and may be far behind."""
     chance, score = random.Random(seed), f"score-{next(_NAMES)}"
     times = [NOW + HOUR * sum(gaps[:place]) for place in range(len(gaps))]

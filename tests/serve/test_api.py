@@ -29,13 +29,7 @@ from ragmeter.quality.verdict_shares import VERDICT_BAD, VERDICT_NOT_GOOD
 from ragmeter.serve import ServeOptions, Server
 from ragmeter.serve._api import api_routes
 from ragmeter.serve._openapi import RANGES, parameters_of
-from ragmeter.serve.store import (
-    LATEST_MS,
-    LONGEST_RANGE_S,
-    MOST_CHARACTERS,
-    Store,
-    StoreOptions,
-)
+from ragmeter.serve.store import LATEST_MS, LONGEST_RANGE_S, MOST_CHARACTERS, Store, StoreOptions
 from ragmeter.watch.change import Change
 
 PROTOBUF = {"Content-Type": "application/x-protobuf"}
@@ -48,9 +42,7 @@ def running(**options):
     server = Server(ServeOptions(**given | {"store": StoreOptions(), "token": ""} | options))
     server.start()
     try:
-        with httpx.Client(
-            base_url=f"http://127.0.0.1:{server.http_port}", timeout=PATIENCE_S
-        ) as client:
+        with httpx.Client(base_url=f"http://127.0.0.1:{server.http_port}", timeout=PATIENCE_S) as client:
             yield server, client
     finally:
         server.stop(PATIENCE_S)
@@ -63,9 +55,7 @@ def filled():
     with running() as (server, client):
         spans, records = told(runs)
         for signal, body in (("traces", spans), ("logs", records)):
-            answer = client.post(
-                f"/v1/{signal}", content=body.SerializeToString(), headers=PROTOBUF
-            )
+            answer = client.post(f"/v1/{signal}", content=body.SerializeToString(), headers=PROTOBUF)
             assert answer.status_code == 200, answer.text
         yield server, client, runs
 
@@ -117,9 +107,7 @@ def test_no_mean_is_over_two_services():
     for kind in ("scores", "groups"):
         assert found[kind] == [one for each in alone.values() for one in each[kind]]
         assert {one["service"] for one in alone["shop"][kind]} == {"shop"}
-    rows = {
-        one: re.findall(r"<b>[0-9.]+</b><small>[^<]*</small>", page) for one, page in pages.items()
-    }
+    rows = {one: re.findall(r"<b>[0-9.]+</b><small>[^<]*</small>", page) for one, page in pages.items()}
     assert rows[""] == [*rows["library"], *rows["shop"]]
     assert re.findall(r'scope="rowgroup".*?>([a-z]+)</a>', pages[""]) == ["library", "shop"] * 2
 
@@ -169,9 +157,7 @@ def test_pages_of_a_list_hold_every_request_once_and_in_order(filled, sort, grou
         ranks = [("good", "suspect", "bad").index(row["verdict"]) for row in seen]
         assert ranks == sorted(ranks, reverse=True)
     if sort == "newest":
-        assert [row["at_ms"] for row in seen] == sorted(
-            (row["at_ms"] for row in seen), reverse=True
-        )
+        assert [row["at_ms"] for row in seen] == sorted((row["at_ms"] for row in seen), reverse=True)
     if sort == "lexical_groundedness":
         values = [row["scores"][sort]["value"] for row in seen]
         assert values == sorted(values)
@@ -253,9 +239,7 @@ def test_a_request_without_an_answer_keeps_its_question():
     meter.shutdown(PATIENCE_S)
     for content, question in ((True, "Who painted it?"), (False, None)):
         with running() as (_, client):
-            for signal, body in zip(
-                ("traces", "logs"), told(results.results, content=content), strict=True
-            ):
+            for signal, body in zip(("traces", "logs"), told(results.results, content=content), strict=True):
                 client.post(f"/v1/{signal}", content=body.SerializeToString(), headers=PROTOBUF)
             (row,) = ask(client, "/api/requests")["requests"]
             assert (row["status"], row["question"]) == ("retrieval_only", question)
@@ -317,11 +301,7 @@ def _cursor(said):
         (_cursor([["worst", False], [5, 4], [0, 0, 0, 0], 0]), 400, "cursor"),
         (_cursor([["worst", False], [0, float("inf")], [0, 0, 0, 0], 0]), 400, "cursor"),
         (_cursor([["worst", False], [0, 1], [float("inf"), 0, 0, 0], 0]), 400, "cursor"),
-        (
-            _cursor([["question", False], [0, 1], [float("nan"), 0, 0, 0], 0]) + "&sort=question",
-            400,
-            "cursor",
-        ),
+        (_cursor([["question", False], [0, 1], [float("nan"), 0, 0, 0], 0]) + "&sort=question", 400, "cursor"),
         ("/api/requests/" + "0" * 32, 404, "no such request"),
         ("/api/requests?sort=nonsense", 400, "the name of a score: context_count"),
         ("/api/requests/nobody?span_id=1", 400, "16 hex digits"),
@@ -391,10 +371,7 @@ def test_changes_stand_beside_the_overview(filled):
     still = change("still", now - 90_000)
     all_ = [still, change("new", now - 5), change("old", now - 90_000), change("else", now, "shop")]
     routes = api_routes(
-        server.reader,
-        lambda *, on: [still] if on else all_,
-        list,
-        server.meter.port.guard("serve.api"),
+        server.reader, lambda *, on: [still] if on else all_, list, server.meter.port.guard("serve.api")
     )
     with TestClient(Starlette(routes=routes)) as client:
         found = client.get("/api/overview?workflow=museum").json()["changes"]
@@ -527,10 +504,7 @@ def test_what_the_server_scores_itself_is_answered_with_its_texts():
     body, trace_id = traced_as(7)
     with running() as (_, client):
         client.post("/v1/traces", content=body, headers=PROTOBUF).raise_for_status()
-        until(
-            lambda: client.get(f"/api/requests/{trace_id}").status_code == 200,
-            "the request was not scored",
-        )
+        until(lambda: client.get(f"/api/requests/{trace_id}").status_code == 200, "the request was not scored")
         found = ask(client, f"/api/requests/{trace_id}")
     assert found["question"]
     assert found["answer"]
@@ -563,18 +537,10 @@ def test_senders_wait_while_the_store_takes_nothing(tmp_path):
         assert found["requests"] == 2
         (time_of_it,) = found["overloads"]
         assert time_of_it["from_ms"] <= time_of_it["until_ms"]
-        assert (
-            time_of_it["refused"]
-            == server.stats()["exports"]["busy"]
-            == sum(time_of_it["why"].values())
-        )
+        assert time_of_it["refused"] == server.stats()["exports"]["busy"] == sum(time_of_it["why"].values())
         health = client.get("/healthz").json()
         assert health["overloads"] == [time_of_it]
-        assert (health["status"], health["store"]["writable"], health["store"]["why"]) == (
-            "ok",
-            True,
-            None,
-        )
+        assert (health["status"], health["store"]["writable"], health["store"]["why"]) == ("ok", True, None)
         schemas = ask(client, "/api/openapi.json")["components"]["schemas"]
         assert wrong(time_of_it, schemas["Overload"], schemas, "overload") == []
         later = ask(client, "/api/overview", until=str(time_of_it["from_ms"]), since="0")

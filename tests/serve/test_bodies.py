@@ -10,12 +10,7 @@ from otlp_bodies import as_json
 from served import FULL
 
 from ragmeter.adapters.opentelemetry.assembly import TraceAssembler
-from ragmeter.adapters.opentelemetry.otlp import (
-    MalformedError,
-    parse_json,
-    parse_protobuf,
-    received_in,
-)
+from ragmeter.adapters.opentelemetry.otlp import MalformedError, parse_json, parse_protobuf, received_in
 from ragmeter.adapters.opentelemetry.requests import read_trace
 from ragmeter.metrics import RagmeterError
 from ragmeter.serve._bodies import TooLargeError, UnknownEncodingError, unpack

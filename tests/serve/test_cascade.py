@@ -29,9 +29,7 @@ def _detect(question, contexts, answer):
 def measured():
     memory, chance, truths = InMemoryExporter(), random.Random(3), []
     metrics = [first_number, SpanSupport(InProcessSpanDetector(_detect)), SecondNumber()]
-    with RagMeter(
-        metrics, judge=Judge(), exporters=[memory], sampling=Sampling(cascade=0.2)
-    ) as meter:
+    with RagMeter(metrics, judge=Judge(), exporters=[memory], sampling=Sampling(cascade=0.2)) as meter:
         for number in range(1, 301):
             truth = chance.choice((0.0, 0.5, 1.0, 1.0))
             answer = f"{min(1.0, max(0.0, truth + chance.gauss(0, 0.2))):.3f} {truth}"
@@ -59,9 +57,7 @@ def test_the_store_weighs_what_a_cascade_asked_as_the_meter_does(measured, name,
     (found,) = (score for score in kept.reader().overview().scores if score.name == name)
     full = sum(truth[name] for truth in truths) / len(truths)
     assert found.estimate.mean == pytest.approx(expected.mean)
-    assert (found.estimate.lower, found.estimate.upper) == pytest.approx(
-        (expected.lower, expected.upper)
-    )
+    assert (found.estimate.lower, found.estimate.upper) == pytest.approx((expected.lower, expected.upper))
     assert found.estimate.gain == pytest.approx(expected.gain) != 1.0
     assert found.estimate.lower < full < found.estimate.upper
     assert found.estimate.n_requests == expected.n_requests == len(truths)

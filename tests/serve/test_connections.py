@@ -40,9 +40,7 @@ def connected(server):
 
 
 def post(server):
-    return httpx.post(
-        f"{server.url}/v1/traces", content=BODY, headers={"Content-Type": PROTOBUF}, timeout=60
-    )
+    return httpx.post(f"{server.url}/v1/traces", content=BODY, headers={"Content-Type": PROTOBUF}, timeout=60)
 
 
 def exports(server):

@@ -115,9 +115,7 @@ def test_conversations_are_listed_with_their_turns_in_order_and_the_first_bad_on
     assert [(one.conversation_id, one.verdict, one.first_bad) for one in found.conversations] == [
         ("ends badly", "bad", 2), ("was bad", "suspect", 2), ("fine", "good", None), ("unknown", None, None),
     ]  # fmt: skip
-    assert [turn.run_id for turn in found.conversations[1].turns] == [
-        f"was bad {n}" for n in range(4)
-    ]
+    assert [turn.run_id for turn in found.conversations[1].turns] == [f"was bad {n}" for n in range(4)]
     assert (found.total, found.with_bad, found.share, found.complete) == (4, 2, 2 / 3, True)
     assert found.lower < 2 / 3 < found.upper
     [one] = talked.reader().conversations(Filters(workflow="shop"), limit=1).conversations
@@ -153,12 +151,7 @@ def test_the_api_answers_what_it_describes(talked):
     assert [one["conversation_id"] for one in page["conversations"]] == ["ends badly", "was bad"]
     assert page["total"] == 4
     one = answers.get("/api/conversations", params={"conversation_id": "was bad"}).json()
-    assert [turn["verdict"] for turn in one["conversations"][0]["turns"]] == [
-        "good",
-        "bad",
-        "bad",
-        "good",
-    ]
+    assert [turn["verdict"] for turn in one["conversations"][0]["turns"]] == ["good", "bad", "bad", "good"]
     for asked, why in (({"limit": 0}, "limit"), ({"verdict": "bad"}, "unknown parameter")):
         refused = answers.get("/api/conversations", params=asked)
         assert (refused.status_code, why in refused.json()["error"]) == (400, True)

@@ -6,13 +6,7 @@ from ragmeter.serve._counts import Counts, Overload
 def test_refusals_close_together_are_of_one_time():
     now = [1_000.0]
     counts = Counts(lambda: now[0])
-    for at, why in (
-        (1_000, "full"),
-        (1_030, "full"),
-        (1_089, "too many"),
-        (1_150, "full"),
-        (1_150, "full"),
-    ):
+    for at, why in ((1_000, "full"), (1_030, "full"), (1_089, "too many"), (1_150, "full"), (1_150, "full")):
         now[0] = float(at)
         counts.busy(why)
     assert counts.overloads() == [
@@ -28,9 +22,7 @@ def test_a_clock_that_is_set_back_makes_no_time_end_before_it_begins():
     counts.busy("full")
     now[0] = 400.0
     counts.busy("full")
-    assert counts.overloads() == [
-        Overload(from_ms=1_000_000, until_ms=1_000_000, refused=2, why={"full": 2})
-    ]
+    assert counts.overloads() == [Overload(from_ms=1_000_000, until_ms=1_000_000, refused=2, why={"full": 2})]
 
 
 def test_what_is_kept_of_it_is_bounded():

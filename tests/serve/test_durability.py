@@ -190,9 +190,7 @@ def test_a_full_disk_makes_senders_wait_and_is_got_over(tmp_path):
 
 def test_a_full_spool_makes_senders_wait_and_is_got_over(tmp_path):
     body = FULL.read_bytes()
-    with served(
-        spool=tmp_path, max_spool_bytes=2 * len(body), grace_s=600.0, settle_s=0.01
-    ) as server:
+    with served(spool=tmp_path, max_spool_bytes=2 * len(body), grace_s=600.0, settle_s=0.01) as server:
         assert send(server, traced_as(1)[0]).status_code == 200
         answers = [send(server, traced_as(2)[0]).status_code for _ in range(3)]
         assert answers == [503, 503, 503]
@@ -200,27 +198,18 @@ def test_a_full_spool_makes_senders_wait_and_is_got_over(tmp_path):
         assert len(server.drained()) == 1
 
 
-def test_a_sender_faster_than_scoring_is_told_to_wait_and_nothing_is_lost_or_counted_twice(
-    tmp_path,
-):
+def test_a_sender_faster_than_scoring_is_told_to_wait_and_nothing_is_lost_or_counted_twice(tmp_path):
     stuck = Stuck()
     meter = RagMeter(exporters=[stuck])
     server = Server(
         ServeOptions(
-            http_port=0,
-            grpc_port=0,
-            grace_s=0.0,
-            max_held_bytes=2_000_000,
-            spool=tmp_path,
-            settle_s=0.05,
+            http_port=0, grpc_port=0, grace_s=0.0, max_held_bytes=2_000_000, spool=tmp_path, settle_s=0.05
         ),
         meter=meter,
     )
     server.start()
     accepted, refused, most = set(), 0, 0
-    with httpx.Client(
-        base_url=f"http://127.0.0.1:{server.http_port}", headers=PROTOBUF, timeout=60
-    ) as client:
+    with httpx.Client(base_url=f"http://127.0.0.1:{server.http_port}", headers=PROTOBUF, timeout=60) as client:
         number = 0
         while refused < 50:
             number += 1
@@ -424,9 +413,7 @@ def test_what_was_settled_before_a_kill_is_not_scored_again(tmp_path, warm):
     traces = []
     for number in range(1, 6):
         body, trace = traced_as(number)
-        assert httpx.post(
-            f"{server.url}/v1/traces", content=body, headers=PROTOBUF, timeout=60
-        ).is_success
+        assert httpx.post(f"{server.url}/v1/traces", content=body, headers=PROTOBUF, timeout=60).is_success
         traces.append(trace)
     health = f"{server.url}/healthz"
     until(lambda: not httpx.get(health, timeout=60).json()["spool"].get("kept"))

@@ -24,11 +24,7 @@ def test_nothing_said_is_nowhere():
         ({"ENDPOINT": "http://h:4318/otlp/"}, "http://h:4318/otlp/v1/traces", "http/protobuf"),
         ({"TRACES_ENDPOINT": "http://h/mine"}, "http://h/mine", "http/protobuf"),
         ({"ENDPOINT": "http://a", "TRACES_ENDPOINT": "http://b"}, "http://b", "http/protobuf"),
-        (
-            {"ENDPOINT": "http://a", "LOGS_ENDPOINT": "http://b"},
-            "http://a/v1/traces",
-            "http/protobuf",
-        ),
+        ({"ENDPOINT": "http://a", "LOGS_ENDPOINT": "http://b"}, "http://a/v1/traces", "http/protobuf"),
         ({"ENDPOINT": "http://h:4317"}, "http://h:4317", "grpc"),
         ({"ENDPOINT": "http://h:9999", "PROTOCOL": "grpc"}, "http://h:9999", "grpc"),
         (

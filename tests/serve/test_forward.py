@@ -8,9 +8,7 @@ from concurrent import futures
 import grpc
 import pytest
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
-from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
-    ExportTraceServiceResponse,
-)
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceResponse
 from otlp_endpoint import HANG_UP, Endpoint, names_in, request_of
 from served import PATIENCE_S, until
 
@@ -214,9 +212,7 @@ def test_a_certificate_that_is_not_there_is_named():
         "OTEL_EXPORTER_OTLP_CERTIFICATE": "/nowhere/ca.pem",
     }
     with pytest.raises(ConfigurationError, match="certificate"):
-        Forwarder(
-            {"traces": endpoint_of("traces", variables)}, contextlib.nullcontext(), max_bytes=1
-        )
+        Forwarder({"traces": endpoint_of("traces", variables)}, contextlib.nullcontext(), max_bytes=1)
 
 
 def test_over_grpc_too(monkeypatch):
@@ -246,10 +242,7 @@ def test_over_grpc_too(monkeypatch):
     server = grpc.server(futures.ThreadPoolExecutor(2), handlers=[handler])
     port = server.add_insecure_port("127.0.0.1:0")
     server.start()
-    variables = {
-        "OTEL_EXPORTER_OTLP_PROTOCOL": "grpc",
-        "OTEL_EXPORTER_OTLP_HEADERS": "Authorization=ours",
-    }
+    variables = {"OTEL_EXPORTER_OTLP_PROTOCOL": "grpc", "OTEL_EXPORTER_OTLP_HEADERS": "Authorization=ours"}
     settled = []
     try:
         with forwarding(port, variables=variables, settled=settled.extend) as forwarder:

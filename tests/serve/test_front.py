@@ -14,13 +14,7 @@ from ragmeter.serve.store import StoreOptions
 
 from .served import FULL, PATIENCE_S
 
-LATE = (
-    "grpc",
-    "opentelemetry.sdk",
-    "pydantic_settings",
-    "ragmeter.adapters.reading",
-    "ragmeter.meter",
-)
+LATE = ("grpc", "opentelemetry.sdk", "pydantic_settings", "ragmeter.adapters.reading", "ragmeter.meter")
 
 
 @pytest.fixture
@@ -36,9 +30,7 @@ def front(tmp_path):
 @pytest.fixture
 def client(front):
     transport = httpx.HTTPTransport(uds=str(front.options.uds))
-    with httpx.Client(
-        transport=transport, base_url="http://localhost", timeout=PATIENCE_S
-    ) as client:
+    with httpx.Client(transport=transport, base_url="http://localhost", timeout=PATIENCE_S) as client:
         yield client
 
 

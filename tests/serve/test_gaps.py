@@ -17,8 +17,7 @@ from ragmeter.serve.store import reader as reader_module
 
 NOW_S = 1_760_000_400.0
 PLACES = (
-    "roof barn garage shed porch terrace balcony hangar boat caravan bridge tower church school hotel "
-    "stadium"
+    "roof barn garage shed porch terrace balcony hangar boat caravan bridge tower church school hotel stadium"
 ).split()
 SUBJECTS = (
     "invoice refund delivery password account voucher newsletter address phone warranty tax discount "
@@ -43,8 +42,7 @@ def request(number, question, word, *, chunk="A text about something else.", wor
 def traffic():
     """Sixteen bad requests about solar panels among 200 others, of which one in twelve is bad."""
     topic = [
-        request(n, f"How are solar panels on the {place} cleaned?", "bad")
-        for n, place in enumerate(PLACES)
+        request(n, f"How are solar panels on the {place} cleaned?", "bad") for n, place in enumerate(PLACES)
     ]
     others = [
         request(
@@ -122,10 +120,7 @@ def test_what_was_decided_stays_and_a_closed_gap_opens_with_its_next_bad_request
         [found] = store.reader().gaps(FORTNIGHT).gaps
         return found
 
-    assert (gap().state, gap().last_ms) == (
-        "open",
-        max(one.run.started_ns for one in traffic[:16]) // 10**6,
-    )
+    assert (gap().state, gap().last_ms) == ("open", max(one.run.started_ns for one in traffic[:16]) // 10**6)
     for state in ("accepted", "open", "closed"):
         store.decide_gap(gap().id, state)
         assert gap().state == state

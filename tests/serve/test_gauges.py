@@ -64,9 +64,7 @@ def test_gauges_api_and_meter_say_the_same_of_what_is_scored_here_and_elsewhere(
         for number in range(8):
             ask(over_http(server), "shop", f"How long do {number} refunds take?")
         for signal, body in (("traces", spans), ("logs", records)):
-            client.post(
-                f"/v1/{signal}", content=body.SerializeToString(), headers=PROTOBUF
-            ).raise_for_status()
+            client.post(f"/v1/{signal}", content=body.SerializeToString(), headers=PROTOBUF).raise_for_status()
         until(lambda: read(client, "/api/overview")["requests"] == 48, "not all are there")
         assert server.meter.flush(PATIENCE_S)
         said = {**expected(client, "shop"), **expected(client, "museum")}
@@ -99,9 +97,7 @@ def collected(gauges):
         data = reader.get_metrics_data()
         metrics = data.resource_metrics[0].scope_metrics[0].metrics if data else ()
         return {
-            metric.name: {
-                tuple(point.attributes.items()): point.value for point in metric.data.data_points
-            }
+            metric.name: {tuple(point.attributes.items()): point.value for point in metric.data.data_points}
             for metric in metrics
         }
 
@@ -117,9 +113,7 @@ class Contained:
 
 
 def some(mean, *, method="all", n=10):
-    return Estimate(
-        mean=mean, lower=0.1, upper=0.9, n_requests=n, n_judged=n, method=method, objective=None
-    )
+    return Estimate(mean=mean, lower=0.1, upper=0.9, n_requests=n, n_judged=n, method=method, objective=None)
 
 
 def mean_of(estimate, *, judge="", judged=False):
@@ -128,9 +122,7 @@ def mean_of(estimate, *, judge="", judged=False):
 
 def test_two_judges_have_two_gauges_and_each_is_named():
     known = {
-        CellKey("shop", "qa", "", "faithfulness", name): mean_of(
-            some(mean), judge=judge, judged=True
-        )
+        CellKey("shop", "qa", "", "faithfulness", name): mean_of(some(mean), judge=judge, judged=True)
         for name, judge, mean in (("aa", "judge-1", 0.9), ("bb", "judge-2", 0.4))
     }
     found = collected(QualityGauges(lambda: known, Contained()))()["ragmeter.quality.mean"]
@@ -168,10 +160,7 @@ def test_series_are_bounded_and_who_has_one_keeps_it(monkeypatch):
     monkeypatch.setattr(_gauges, "MAX_SERIES", 3)
     order = ["a", "b", "c", "d"]
     collect = collected(
-        QualityGauges(
-            lambda: {CellKey("s", name, "", "x"): mean_of(some(0.5)) for name in order},
-            Contained(),
-        )
+        QualityGauges(lambda: {CellKey("s", name, "", "x"): mean_of(some(0.5)) for name in order}, Contained())
     )
     first = collect()["ragmeter.quality.mean"]
     order.reverse()

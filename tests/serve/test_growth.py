@@ -16,12 +16,7 @@ from served import FULL
 from stored import store
 
 from ragmeter.adapters.opentelemetry.assembly import TraceAssembler
-from ragmeter.adapters.opentelemetry.otlp import (
-    MalformedError,
-    parse_json,
-    parse_protobuf,
-    received_in,
-)
+from ragmeter.adapters.opentelemetry.otlp import MalformedError, parse_json, parse_protobuf, received_in
 from ragmeter.adapters.opentelemetry.requests import read_trace
 from ragmeter.serve._bodies import unpack
 
@@ -31,9 +26,7 @@ MIB = 1024 * 1024
 def recorded():
     """A recorded request, and the span that its retrieval is."""
     request = ExportTraceServiceRequest.FromString(FULL.read_bytes())
-    spans = [
-        span for group in request.resource_spans for one in group.scope_spans for span in one.spans
-    ]
+    spans = [span for group in request.resource_spans for one in group.scope_spans for span in one.spans]
     return request, spans
 
 
@@ -105,9 +98,7 @@ def long_list(n):
 def documents(n):
     """More of what the recorded retriever found, as OpenInference spells it."""
     request, spans = recorded()
-    (span,) = [
-        one for one in spans if any("retrieval.documents.0." in a.key for a in one.attributes)
-    ][:1]
+    (span,) = [one for one in spans if any("retrieval.documents.0." in a.key for a in one.attributes)][:1]
     for number in range(n):
         span.attributes.add(
             key=f"retrieval.documents.{number}.document.content", value=string(f"text {number}")

@@ -8,9 +8,7 @@ from google.rpc.error_details_pb2 import RetryInfo
 from google.rpc.status_pb2 import Status
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2_grpc import LogsServiceStub
-from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import (
-    ExportMetricsServiceRequest,
-)
+from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2_grpc import MetricsServiceStub
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2_grpc import TraceServiceStub
@@ -61,9 +59,7 @@ def test_log_records_are_taken(server, channel):
 
 
 def test_spans_without_a_usable_id_are_refused_alone(server, channel):
-    answer = TraceServiceStub(channel).Export(
-        spans_of(b"\x02" * 8, b"\x00" * 8), timeout=PATIENCE_S
-    )
+    answer = TraceServiceStub(channel).Export(spans_of(b"\x02" * 8, b"\x00" * 8), timeout=PATIENCE_S)
 
     assert answer.partial_success.rejected_spans == 1
     assert "id" in answer.partial_success.error_message

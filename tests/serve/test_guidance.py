@@ -66,9 +66,7 @@ CHANCE = replace(WORSE, n_bad=8, n_bad_since=3)
     ],
 )  # fmt: skip
 def test_the_first_rule_that_applies_says_what_to_do(verdict, codes, gap_is, same, refused, code):
-    found = advice(
-        verdict, codes, gap_is and gap(gap_is), same, refused=refused, nothing_found=False
-    )
+    found = advice(verdict, codes, gap_is and gap(gap_is), same, refused=refused, nothing_found=False)
     assert found.code == code
     assert (found.gap_bad, found.gap_requests) == (
         (9, 12) if gap_is and code not in ("nothing", "unknown") else (0, 0)

@@ -23,10 +23,7 @@ RECORDINGS = sorted(RECORDED.glob("*/*/*.pb"))
 
 def post(server, body, media_type=PROTOBUF, path="/v1/traces", **headers):
     return httpx.post(
-        f"{server.url}{path}",
-        content=body,
-        headers={"Content-Type": media_type, **headers},
-        timeout=PATIENCE_S,
+        f"{server.url}{path}", content=body, headers={"Content-Type": media_type, **headers}, timeout=PATIENCE_S
     )
 
 
@@ -167,9 +164,7 @@ def test_changed_json_is_taken_or_refused_and_adds_up():
         @settings(deadline=None)
         @given(body=st.one_of(changed_json(), VALUES.map(lambda value: json.dumps(value).encode())))
         def check(body):
-            answer = client.post(
-                "/v1/traces", content=body, headers={"Content-Type": JSON}, timeout=PATIENCE_S
-            )
+            answer = client.post("/v1/traces", content=body, headers={"Content-Type": JSON}, timeout=PATIENCE_S)
             spans = _spans_in(parse_json, body)
             assert answer.status_code == (400 if spans is None else 200)
             total[answer.status_code] += 1
@@ -247,9 +242,7 @@ def _length(number):
 def test_deep_nesting_ends_nothing():
     with served() as server:
         assert post(server, nested(20).SerializeToString()).status_code == 200
-        assert (
-            post(server, as_json("traces", nested(8).SerializeToString()), JSON).status_code == 200
-        )
+        assert post(server, as_json("traces", nested(8).SerializeToString()), JSON).status_code == 200
         deep_json = b'{"resourceSpans":' + b"[" * 100_000 + b"]" * 100_000 + b"}"
         assert post(server, deep_json, JSON).status_code == 400
         assert post(server, b"[" * 100_000, JSON).status_code == 400

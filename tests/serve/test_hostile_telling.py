@@ -13,18 +13,7 @@ from test_api import PROTOBUF, ask, running
 from ragmeter.exporters import semconv
 
 VALUE = semconv.GEN_AI_EVALUATION_SCORE_VALUE
-NAMES = (
-    "values",
-    "items",
-    "keys",
-    "a:b",
-    "<img src=x>",
-    "\u202eevil",
-    "a\0b",
-    "worst",
-    "newest",
-    "x" * 256,
-)
+NAMES = ("values", "items", "keys", "a:b", "<img src=x>", "\u202eevil", "a\0b", "worst", "newest", "x" * 256)
 TEXT = "a\0b\u202e<script>alert(1)</script>"
 
 
@@ -104,9 +93,7 @@ def strange():
                 signal = "traces" if hasattr(piece, "resource_spans") else "logs"
                 together.setdefault(signal, type(piece)()).MergeFrom(piece)
             for signal, request in together.items():
-                answer = client.post(
-                    f"/v1/{signal}", content=request.SerializeToString(), headers=PROTOBUF
-                )
+                answer = client.post(f"/v1/{signal}", content=request.SerializeToString(), headers=PROTOBUF)
                 assert answer.status_code == 200, service
         yield client
 

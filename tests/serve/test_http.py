@@ -34,10 +34,7 @@ def server():
 def post(server, content, media_type=PROTOBUF, path="/v1/traces", **headers):
     named = {name.replace("_", "-"): value for name, value in headers.items()}
     return httpx.post(
-        server.url + path,
-        content=content,
-        headers={"Content-Type": media_type, **named},
-        timeout=60,
+        server.url + path, content=content, headers={"Content-Type": media_type, **named}, timeout=60
     )
 
 
@@ -147,9 +144,7 @@ def test_an_id_that_is_no_hex_costs_its_span_alone(server):
     assert answer.json()["partialSuccess"]["rejectedSpans"] == "1"
 
 
-@pytest.mark.parametrize(
-    "media_type", ["", "text/plain", "application/grpc", "multipart/form-data"]
-)
+@pytest.mark.parametrize("media_type", ["", "text/plain", "application/grpc", "multipart/form-data"])
 def test_another_media_type_is_refused(server, media_type):
     answer = post(server, BODY, media_type)
 
@@ -210,9 +205,7 @@ def test_a_body_that_only_says_that_it_is_too_large_is_not_waited_for(server):
 def test_who_reads_only_when_all_is_sent_still_reads_why_it_was_refused(server, chunked):
     """Closed with something unread, a connection is reset, and the answer on it may be lost."""
     body = b"\x00" * (8 * MIB)
-    head = (
-        b"POST /v1/traces HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/x-protobuf\r\n"
-    )
+    head = b"POST /v1/traces HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/x-protobuf\r\n"
     if chunked:
         body = b"%x\r\n%s\r\n" % (2 * MIB, body[: 2 * MIB]) * 4 + b"0\r\n\r\n"
         head += b"Transfer-Encoding: chunked\r\n\r\n"
@@ -320,9 +313,7 @@ def test_a_slow_sender_is_given_up(monkeypatch):
         assert post(server, BODY).status_code == 200
 
 
-def test_requests_beyond_those_that_may_be_received_at_once_are_told_when_to_come_again(
-    monkeypatch,
-):
+def test_requests_beyond_those_that_may_be_received_at_once_are_told_when_to_come_again(monkeypatch):
     """Beyond that it would be uvicorn that refuses, which neither counts nor says when."""
     from ragmeter.serve import front as module
     from ragmeter.serve._limits import Limits
@@ -334,8 +325,7 @@ def test_requests_beyond_those_that_may_be_received_at_once_are_told_when_to_com
     )
     with served() as server, ExitStack() as open_:
         slow = [
-            open_.enter_context(socket.create_connection(("127.0.0.1", server.http_port), 60))
-            for _ in range(6)
+            open_.enter_context(socket.create_connection(("127.0.0.1", server.http_port), 60)) for _ in range(6)
         ]
         for one in slow:
             one.sendall(begun)
@@ -399,8 +389,7 @@ def test_it_is_ready_until_its_spool_is_nearly_full_or_it_ends(tmp_path):
 def test_many_senders_at_once_are_all_answered(server):
     answers = []
     senders = [
-        threading.Thread(target=lambda: answers.append(post(server, BODY).status_code))
-        for _ in range(40)
+        threading.Thread(target=lambda: answers.append(post(server, BODY).status_code)) for _ in range(40)
     ]
     for sender in senders:
         sender.start()

@@ -135,9 +135,7 @@ def test_no_broker_is_a_state_and_not_an_error(caplog):
 def made(**options):
     meter = RagMeter(exporters=[])
     try:
-        return Server(
-            ServeOptions(http_port=0, grpc_port=0, kafka=KafkaOptions(**options)), meter=meter
-        )
+        return Server(ServeOptions(http_port=0, grpc_port=0, kafka=KafkaOptions(**options)), meter=meter)
     finally:
         meter.shutdown(60)
 

@@ -25,16 +25,12 @@ def left(spool, folder):
     """What would be replayed if the process died now: position → parts that are done."""
     entries = spool._database.execute("SELECT position FROM entries").fetchall()
     parts = spool._database.execute("SELECT position, part FROM settled").fetchall()
-    return {
-        position: {part for other, part in parts if other == position} for (position,) in entries
-    }
+    return {position: {part for other, part in parts if other == position} for (position,) in entries}
 
 
 def test_an_entry_is_done_when_all_its_traces_are_read_and_flushed(spool, tmp_path):
     flushed = []
-    ledger = Ledger(
-        spool, lambda timeout_s: flushed.append(timeout_s) or True, clock=MovedClock(1000.0)
-    )
+    ledger = Ledger(spool, lambda timeout_s: flushed.append(timeout_s) or True, clock=MovedClock(1000.0))
     one, two = spool.append("traces", b"1"), spool.append("traces", b"2")
     ledger.note_entry(one, "traces", {"a", "b"})
     ledger.note_entry(two, "traces", {"b", "c"})
@@ -87,9 +83,7 @@ def test_an_entry_without_anything_to_read_is_done_at_once(spool, tmp_path):
 
 
 def test_an_entry_is_done_when_it_was_passed_on_too(spool, tmp_path):
-    ledger = Ledger(
-        spool, lambda _: True, forwards=lambda signal: signal == "traces", clock=MovedClock(1000.0)
-    )
+    ledger = Ledger(spool, lambda _: True, forwards=lambda signal: signal == "traces", clock=MovedClock(1000.0))
     spans, logs, later = (spool.append(signal, b"") for signal in ("traces", "logs", "traces"))
     ledger.note_entry(spans, "traces", {"a"})
     ledger.note_entry(logs, "logs", {"a"})
@@ -166,9 +160,7 @@ class Process:
         self.world = world
         self.spool = Spool(folder, max_bytes=1 << 24)
         self.delivered = []
-        self.assembler = TraceAssembler(
-            self._deliver, grace_s=1.0, idle_s=4.0, late_s=6.0, clock=world.clock
-        )
+        self.assembler = TraceAssembler(self._deliver, grace_s=1.0, idle_s=4.0, late_s=6.0, clock=world.clock)
         self.ledger = Ledger(self.spool, self._flush, logs_wait_s=4.0, clock=world.clock)
         for entry in self.spool.replay():
             self._take(entry.position, entry.signal, entry.body, entry.settled)
@@ -226,9 +218,7 @@ class World:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_whenever_it_dies_everything_that_was_acknowledged_leaves_and_little_of_it_twice(
-    tmp_path, seed
-):
+def test_whenever_it_dies_everything_that_was_acknowledged_leaves_and_little_of_it_twice(tmp_path, seed):
     chance = Random(seed)
     world = World()
     process = Process(tmp_path, world)

@@ -44,8 +44,6 @@ PARTS = [{"type": "http.request", "more_body": True}, {"type": "http.request"}]
         LingeringResponse("no", 413, {"Connection": "close"}),
     ],
 )
-@pytest.mark.parametrize(
-    ("body", "received"), [(PARTS, 2), (PARTS[1:], 1), ([{"type": "http.disconnect"}], 1)]
-)
+@pytest.mark.parametrize(("body", "received"), [(PARTS, 2), (PARTS[1:], 1), ([{"type": "http.disconnect"}], 1)])
 def test_a_refusal_is_not_lost_to_a_reset(application, body, received):
     assert events(application, body) == ["more", "more", *["received"] * received, "end"]

@@ -24,9 +24,7 @@ def test_a_unix_socket_takes_what_ports_take_and_is_this_users_alone(tmp_path):
         for one in (path, path.with_name("socket.grpc")):
             assert stat.S_IMODE(one.stat().st_mode) == 0o600
         assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
-        assert server.server.address.startswith(
-            f"OTLP/HTTP on unix:{path}, OTLP/gRPC on unix:{path}.grpc"
-        )
+        assert server.server.address.startswith(f"OTLP/HTTP on unix:{path}, OTLP/gRPC on unix:{path}.grpc")
         transport = httpx.HTTPTransport(uds=str(path))
         with httpx.Client(transport=transport, base_url="http://localhost", timeout=60) as client:
             assert client.get("/healthz").json()["status"] == "ok"
@@ -53,10 +51,7 @@ def test_the_socket_of_a_killed_server_makes_room_and_nothing_else_does(tmp_path
     with pytest.raises(ConfigurationError, match="no socket"), served(uds=path):
         pass
     assert path.read_text() == "my letters"
-    with (
-        pytest.raises(ConfigurationError, match="100 characters"),
-        served(uds=tmp_path / ("x" * 200)),
-    ):
+    with pytest.raises(ConfigurationError, match="100 characters"), served(uds=tmp_path / ("x" * 200)):
         pass
 
 

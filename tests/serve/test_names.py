@@ -68,10 +68,7 @@ def request_of(number, *, scores=1, one_score=False):
     """A request of which everything is called as nothing else is."""
     request = ExportTraceServiceRequest()
     group = request.resource_spans.add()
-    put(
-        group.resource,
-        **{"service.name": f"s{number}", "deployment.environment.name": f"e{number}"},
-    )
+    put(group.resource, **{"service.name": f"s{number}", "deployment.environment.name": f"e{number}"})
     scoped = group.scope_spans.add()
     scoped.scope.name = "ragmeter"
     span = scoped.spans.add(
@@ -88,9 +85,7 @@ def request_of(number, *, scores=1, one_score=False):
         semconv.SPAN_METADATA_PREFIX + "user": f"v{number}",
     })  # fmt: skip
     for score in range(scores):
-        event = span.events.add(
-            name=semconv.EVENT_EVALUATION_RESULT, time_unix_nano=10**18 + number
-        )
+        event = span.events.add(name=semconv.EVENT_EVALUATION_RESULT, time_unix_nano=10**18 + number)
         put(event, **{
             semconv.GEN_AI_EVALUATION_NAME: "one" if one_score else f"score{number}-{score}",
             semconv.GEN_AI_EVALUATION_SCORE_VALUE: 0.5, semconv.SCORE_STATUS: f"ss{number}",
@@ -175,9 +170,7 @@ def test_a_store_of_an_earlier_version_forgets_services_beyond_the_bound(tmp_pat
 
 
 @pytest.mark.parametrize("sort", ["service", "workflow"])
-def test_an_overview_of_many_names_costs_no_more_than_one_of_as_many_as_are_told_apart(
-    tmp_path, sort
-):
+def test_an_overview_of_many_names_costs_no_more_than_one_of_as_many_as_are_told_apart(tmp_path, sort):
     costs = {}
     for names in (1, 70, 280):
         with store(tmp_path / f"{names}.db", clock=lambda: 10**9 + 60) as kept:
@@ -242,8 +235,7 @@ def told(place):
     found["kind"] = {name for (name,) in database.execute("SELECT definition FROM kind")}
     found["segment"] = {name for (name,) in database.execute("SELECT name FROM segment_name")}
     found["value"] = {
-        name
-        for (name,) in database.execute("SELECT value FROM segment WHERE name = 'metadata.user'")
+        name for (name,) in database.execute("SELECT value FROM segment WHERE name = 'metadata.user'")
     }
     database.close()
     return found

@@ -48,9 +48,7 @@ def kept():
     """A store: a version that was there before, one that came with the change, one that came later."""
     runs = scored(30)
     with store(clock=lambda: NOW) as one:
-        one.export(
-            [at(run, SINCE - 7200 + 60 * n, index_version="a") for n, run in enumerate(runs)]
-        )
+        one.export([at(run, SINCE - 7200 + 60 * n, index_version="a") for n, run in enumerate(runs)])
         one.export([at(run, SINCE + 30 * n, index_version="b") for n, run in enumerate(runs)])
         late = {"index_version": "a", "prompt_version": "9"}
         one.export([at(run, SINCE + 2400 + n, **late) for n, run in enumerate(runs[:9])])

@@ -26,9 +26,7 @@ def told():
         elif minute in (40, 41):
             failed = [("faithfulness", "AuthenticationError")]
         model = "judge-2" if 10 <= minute < 45 else "judge-1"
-        runs.append(
-            judged(one, *failed, at_ms=began + minute * MINUTE_MS, model=model, number=minute)
-        )
+        runs.append(judged(one, *failed, at_ms=began + minute * MINUTE_MS, model=model, number=minute))
     with store(clock=lambda: now_ms / 1000) as kept:
         kept.export(runs)
         yield kept.reader(), began

@@ -35,9 +35,7 @@ def test_without_a_store_there_is_no_page():
 
 def test_another_host_name_sees_nothing(tmp_path):
     with served(**options(tmp_path)) as server:
-        assert (
-            httpx.get(server.url, headers={"host": "evil.example"}, timeout=60).status_code == 421
-        )
+        assert httpx.get(server.url, headers={"host": "evil.example"}, timeout=60).status_code == 421
 
 
 def test_what_was_scored_here_is_shown_and_labelled(tmp_path, monkeypatch):
@@ -48,29 +46,18 @@ def test_what_was_scored_here_is_shown_and_labelled(tmp_path, monkeypatch):
     url = server.url.rstrip("/")
     try:
         headers = {"content-type": "application/x-protobuf"}
-        assert (
-            httpx.post(f"{url}/v1/traces", content=body, headers=headers, timeout=60).status_code
-            == 200
-        )
-        until(
-            lambda: httpx.get(f"{url}/trace/{trace_id}", timeout=60).status_code == 200,
-            "the request",
-        )
+        assert httpx.post(f"{url}/v1/traces", content=body, headers=headers, timeout=60).status_code == 200
+        until(lambda: httpx.get(f"{url}/trace/{trace_id}", timeout=60).status_code == 200, "the request")
         page = httpx.get(f"{url}/trace/{trace_id}", timeout=60).text
         token = page.partition('name="form" value="')[2].partition('"')[0]
         address = page.partition('method="post" action="')[2].partition('"')[0]
         form = {"form": token, "word": "right", "golden": "1"}
 
         assert (
-            httpx.post(
-                url + address, data=form, headers={"origin": "http://evil"}, timeout=60
-            ).status_code
+            httpx.post(url + address, data=form, headers={"origin": "http://evil"}, timeout=60).status_code
             == 403
         )
-        assert (
-            httpx.post(url + address, data=form, headers={"origin": url}, timeout=60).status_code
-            == 303
-        )
+        assert httpx.post(url + address, data=form, headers={"origin": url}, timeout=60).status_code == 303
         assert (tmp_path / "golden.jsonl").exists()
         assert (tmp_path / "labels.jsonl").exists()
     finally:

@@ -65,8 +65,7 @@ def test_a_half_is_told_everywhere_and_measured_nowhere():
         overview = ask(client, "/api/overview")
         assert overview["statuses"] == {"partial": 1}
         assert all(
-            score["estimate"] is None or score["estimate"]["n_requests"] == 0
-            for score in overview["scores"]
+            score["estimate"] is None or score["estimate"]["n_requests"] == 0 for score in overview["scores"]
         )
         assert server.meter.quality() == {}
 

@@ -73,12 +73,7 @@ def test_a_fall_is_told_of_the_service_and_workflow_that_fell_and_of_no_other(we
         weeks.pass_(8, kept, [(shop, 20, 0.3), (bank, 8, 0.8)], seen.look)
         ((change, said, resource),) = seen.told
     assert resource == {"service.name": "shop"}
-    assert (change.service, change.workflow, change.score, change.kind) == (
-        "shop",
-        "qa",
-        "goodness",
-        "fell",
-    )
+    assert (change.service, change.workflow, change.score, change.kind) == ("shop", "qa", "goodness", "fell")
     assert abs(change.since - fell_at) <= HOUR
     assert change.before.mean > 0.7
     assert change.now.mean < 0.4
@@ -192,12 +187,8 @@ def test_what_was_kept_for_being_bad_is_no_case(weeks, kept):
 def test_a_judged_score_weighs_by_the_probability_of_being_judged(weeks, kept):
     llm = {"method": "llm"}
     often = one(run_id="o", value=1.0, score=llm, judged=frozenset({"goodness"}))
-    seldom = one(
-        run_id="s", value=0.0, score=llm, judged=frozenset({"goodness"}), judge_sample_rate=0.25
-    )
-    by_chance_bad = one(
-        run_id="b", score=llm, judged=frozenset({"goodness"}), judge_selection="worst"
-    )
+    seldom = one(run_id="s", value=0.0, score=llm, judged=frozenset({"goodness"}), judge_sample_rate=0.25)
+    by_chance_bad = one(run_id="b", score=llm, judged=frozenset({"goodness"}), judge_selection="worst")
     Traffic(often, "shop").send(kept, [1.0] * 4)
     Traffic(seldom, "shop").send(kept, [0.0])
     Traffic(by_chance_bad, "shop").send(kept, [0.5])
@@ -214,9 +205,7 @@ def test_the_parts_of_a_workflow_that_the_application_names_are_watched(weeks, k
         tell = one(run_id=tenant, segments={"metadata.tenant": tenant, "language": "zh"})
         Traffic(tell, "shop").send(kept, [mean] * 3)
     (slot,) = kept.reader().received(0.0, weeks.now + 300.0)
-    assert {
-        counted.segment: (counted.sums["kd"], counted.sums["x"]) for _, counted in slot.sums
-    } == {
+    assert {counted.segment: (counted.sums["kd"], counted.sums["x"]) for _, counted in slot.sums} == {
         "": (6.0, 3.0),
         "language:zh": (6.0, 3.0),
         "metadata.tenant:acme": (3.0, 3.0),
@@ -224,9 +213,7 @@ def test_the_parts_of_a_workflow_that_the_application_names_are_watched(weeks, k
     }
 
 
-def test_what_judging_cost_and_who_judged_reach_the_store_and_stay_unknown_where_they_are(
-    weeks, kept
-):
+def test_what_judging_cost_and_who_judged_reach_the_store_and_stay_unknown_where_they_are(weeks, kept):
     judged = {"method": "llm", "judge_calls": 1, "input_tokens": 1_000, "output_tokens": 100}
     priced = JudgeIdentity(model="m-1", endpoint="azure", input_price=2.0, output_price=8.0)
     unpriced = JudgeIdentity(model="m-2", endpoint="local", input_price=2.0)
@@ -244,9 +231,7 @@ def test_what_judging_cost_and_who_judged_reach_the_store_and_stay_unknown_where
     assert seen == {("m-1", "azure", 0.0028), ("m-2", "local", None)}
 
 
-def test_either_kind_of_store_counts_what_came_and_finds_it_by_the_parts_that_were_named(
-    weeks, fresh
-):
+def test_either_kind_of_store_counts_what_came_and_finds_it_by_the_parts_that_were_named(weeks, fresh):
     with store(fresh(), clock=weeks.clock) as kept:
         tell = one(run_id="a", segments={"index_version": "7"}, alarms=True)
         Traffic(tell, "shop").send(kept, [0.5, 1.0])

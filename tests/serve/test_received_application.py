@@ -104,10 +104,7 @@ def test_a_fall_of_what_an_application_scored_itself_is_told_everywhere(tmp_path
     assert b"shop" in posted
     assert b"bank" not in posted
     events = {
-        (
-            attributes_of(group.resource)["service.name"],
-            attributes_of(record)["ragmeter.change.kind"],
-        )
+        (attributes_of(group.resource)["service.name"], attributes_of(record)["ragmeter.change.kind"])
         for request in backend.log_requests
         for group in request.resource_logs
         for scoped in group.scope_logs

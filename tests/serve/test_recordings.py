@@ -23,10 +23,7 @@ SERVICES = {"traces": "trace.v1.TraceService", "logs": "logs.v1.LogsService"}
 def over_http(server, signal, body):
     headers = {"Content-Type": "application/x-protobuf", "Content-Encoding": "gzip"}
     httpx.post(
-        f"{server.url}/v1/{signal}",
-        content=gzip.compress(body),
-        headers=headers,
-        timeout=60,
+        f"{server.url}/v1/{signal}", content=gzip.compress(body), headers=headers, timeout=60
     ).raise_for_status()
 
 
@@ -57,9 +54,7 @@ def expected():
     return samples, Counter(one.reason for one in found if not is_scorable(one))
 
 
-@pytest.mark.parametrize(
-    "send", [over_http, pytest.param(over_json, marks=pytest.mark.slow), over_grpc]
-)
+@pytest.mark.parametrize("send", [over_http, pytest.param(over_json, marks=pytest.mark.slow), over_grpc])
 def test_recordings_give_the_same_samples(send):
     samples, others = expected()
     # No trace is complete before all has come: a recording may be spread over several files.

@@ -48,8 +48,7 @@ def test_what_was_read_is_settled_while_more_is_always_ready():
 
 
 @pytest.mark.parametrize(
-    "where",
-    ["text", *(pytest.param(one, marks=pytest.mark.slow) for one in ("question", "answer"))],
+    "where", ["text", *(pytest.param(one, marks=pytest.mark.slow) for one in ("question", "answer"))]
 )
 def test_large_requests_wait_in_front_of_the_meter_as_many_small_ones_do(where):
     """Its queues drop beyond a bound, by bytes too, and nobody is told which."""

@@ -24,9 +24,7 @@ ASKED = (
 def runs():
     (kind,) = scored(1)
     made = []
-    for number, (question, answer, chunk, word, codes, service, tenant, support) in enumerate(
-        ASKED
-    ):
+    for number, (question, answer, chunk, word, codes, service, tenant, support) in enumerate(ASKED):
         at_ns = int((NOW_S - 600 + number * 60) * 1e9)
         run = replace(
             kind.run, run_id=f"r{number}", sample=RagSample(question=question, contexts=[chunk], answer=answer, name="help"),
@@ -34,20 +32,12 @@ def runs():
             resource={"service.name": service}, conversation_id=f"talk-{number % 2}",
         )  # fmt: skip
         score = kind.scores["lexical_groundedness"].model_copy(update={"value": support})
-        made.append(
-            replace(
-                kind,
-                run=run,
-                scores={score.name: score},
-                verdict=Verdict(word=word, codes=codes),
-            )
-        )
+        made.append(replace(kind, run=run, scores={score.name: score}, verdict=Verdict(word=word, codes=codes)))
     return made
 
 
 @pytest.fixture(
-    scope="module",
-    params=["read through", "indexed", pytest.param("postgresql", marks=pytest.mark.service)],
+    scope="module", params=["read through", "indexed", pytest.param("postgresql", marks=pytest.mark.service)]
 )
 def kept(runs, request):
     place = None
@@ -171,9 +161,7 @@ def test_filters_leave_what_they_name(kept, filters, requests):
 def test_each_value_of_a_facet_is_counted_under_all_other_filters(kept):
     filters = Filters(range_s=3_600, service="shop", verdict="bad", segment="metadata.tenant:acme")
     page = kept.reader().facets(filters)
-    facets = {
-        one.name: {value.value: value.requests for value in one.values} for one in page.facets
-    }
+    facets = {one.name: {value.value: value.requests for value in one.values} for one in page.facets}
 
     assert page.total == 1
     assert facets["verdict"] == {"bad": 1, "good": 1}
@@ -201,9 +189,7 @@ def test_questions_are_in_the_order_of_what_is_surely_bad_and_page_by_page(kept)
     second = reader.requests(filters, sort="question", limit=2, cursor=first.next)
     whole = reader.requests(filters, sort="question")
 
-    assert [row.run_id for row in first.requests + second.requests] == [
-        row.run_id for row in whole.requests
-    ]
+    assert [row.run_id for row in first.requests + second.requests] == [row.run_id for row in whole.requests]
     assert whole.total == 4
     lowers = [row.bad.lower for row in whole.requests]
     assert lowers == sorted(lowers, reverse=True)
@@ -257,8 +243,5 @@ def test_what_is_usual_is_that_of_service_and_workflow(runs):
         made.export([asked(20 + n, "desk", 0.2) for n in range(20)])
         rows = made.reader().requests(Filters(range_s=3_600)).requests
 
-        assert {(row.service, round(row.excess, 6)) for row in rows} == {
-            ("shop", 0.0),
-            ("desk", 0.0),
-        }
+        assert {(row.service, round(row.excess, 6)) for row in rows} == {("shop", 0.0), ("desk", 0.0)}
         assert made.reader().request("r30").row.excess == pytest.approx(0.0)

@@ -20,9 +20,7 @@ PROTOBUF = {"Content-Type": "application/x-protobuf"}
 
 def test_spans_that_are_sent_become_scored_requests():
     with served() as server:
-        answer = httpx.post(
-            f"{server.url}/v1/traces", content=FULL.read_bytes(), headers=PROTOBUF, timeout=60
-        )
+        answer = httpx.post(f"{server.url}/v1/traces", content=FULL.read_bytes(), headers=PROTOBUF, timeout=60)
 
         assert (answer.status_code, answer.content) == (200, b"")
         [scored] = server.drained()
@@ -67,9 +65,7 @@ def test_an_error_of_ours_is_the_senders_business_no_more_than_that(monkeypatch)
         monkeypatch.setattr(
             server.server.intake, "take", lambda *_, **__: (_ for _ in ()).throw(KeyError("SECRET"))
         )
-        answer = httpx.post(
-            f"{server.url}/v1/traces", content=FULL.read_bytes(), headers=PROTOBUF, timeout=60
-        )
+        answer = httpx.post(f"{server.url}/v1/traces", content=FULL.read_bytes(), headers=PROTOBUF, timeout=60)
 
         assert answer.status_code == 500
         assert b"SECRET" not in answer.content

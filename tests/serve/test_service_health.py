@@ -18,30 +18,13 @@ DAY = Filters(range_s=86_400)
 @pytest.fixture(scope="module")
 def reader(tmp_path_factory):
     """A shop that got worse with a version and an index, and a desk that stayed as it was."""
-    with store(
-        tmp_path_factory.mktemp("store") / "serve.db", clock=lambda: NOW_MS / 1000, keep_s=1e9
-    ) as kept:
+    with store(tmp_path_factory.mktemp("store") / "serve.db", clock=lambda: NOW_MS / 1000, keep_s=1e9) as kept:
         kept.export(requests(600, start_ms=NOW_MS - 3 * HOUR_MS, index_version="i1"))
         kept.export(
-            requests(
-                200,
-                version="2.5.0",
-                index_version="i2",
-                start_ms=DEPLOYED_MS,
-                bad=0.5,
-                first=600,
-                seed=2,
-            )
+            requests(200, version="2.5.0", index_version="i2", start_ms=DEPLOYED_MS, bad=0.5, first=600, seed=2)
         )
         kept.export(
-            requests(
-                100,
-                service="desk",
-                version="0.9",
-                start_ms=NOW_MS - 3 * HOUR_MS,
-                every_ms=60_000,
-                seed=3,
-            )
+            requests(100, service="desk", version="0.9", start_ms=NOW_MS - 3 * HOUR_MS, every_ms=60_000, seed=3)
         )
         yield kept.reader()  # fmt: skip
 
@@ -60,12 +43,7 @@ def test_a_deployment_that_made_it_worse_leads(reader):
     ]  # fmt: skip
     assert lead.comparison.effect == "worse"
     assert lead.comparison.score == "support"
-    assert (
-        lead.comparison.lower
-        <= lead.comparison.after - lead.comparison.before
-        <= lead.comparison.upper
-        < 0
-    )
+    assert lead.comparison.lower <= lead.comparison.after - lead.comparison.before <= lead.comparison.upper < 0
     assert [one.name for one in health.signals] == ["support", "relevance"]
     assert all(one.is_off for one in health.signals)
 
@@ -145,9 +123,7 @@ def test_the_bad_turns_of_one_conversation_are_no_proof(tmp_path):
     folders = [tmp_path / "people", tmp_path / "one"]
     for folder in folders:
         folder.mkdir()
-    (people, of_people), (one, of_one) = (
-        lane(folder, n) for folder, n in zip(folders, (30, 1), strict=True)
-    )
+    (people, of_people), (one, of_one) = (lane(folder, n) for folder, n in zip(folders, (30, 1), strict=True))
 
     assert people.bad.share == one.bad.share == of_one.bad_after.share == 1 / 3
     assert people.bad.lower > people.bad_before.upper
@@ -208,6 +184,4 @@ def test_a_service_that_invents_versions_has_a_bounded_number_of_them(tmp_path):
             ]
         )
         with sqlite3.connect(tmp_path / "serve.db") as file:
-            assert file.execute("SELECT count(*) FROM appearance").fetchone() == (
-                _appearances.MOST_VALUES,
-            )
+            assert file.execute("SELECT count(*) FROM appearance").fetchone() == (_appearances.MOST_VALUES,)

@@ -17,9 +17,7 @@ WORDS, JUDGED = "lexical_context_relevance", "judged_ndcg"
 def exported(*differences, service="shop"):
     """An export of an application whose meter has these differences."""
     reader = InMemoryMetricReader()
-    provider = MeterProvider(
-        [reader], resource=Resource({"service.name": service}), shutdown_on_exit=False
-    )
+    provider = MeterProvider([reader], resource=Resource({"service.name": service}), shutdown_on_exit=False)
     otel = OpenTelemetryExporter(meter_provider=provider, span_mode="off", events="off")
     otel.observe_shadow(
         lambda: [
@@ -35,26 +33,17 @@ def test_page_and_api_say_what_words_and_judge_may_say():
     metrics = exported(("misses", WORDS, -0.25), ("finds", WORDS, 0.25), ("finds", JUDGED, 0.25))
     with running() as (_, client):
         for signal, body in (("traces", spans), ("logs", records), ("metrics", metrics)):
-            client.post(
-                f"/v1/{signal}", content=body.SerializeToString(), headers=PROTOBUF
-            ).raise_for_status()
+            client.post(f"/v1/{signal}", content=body.SerializeToString(), headers=PROTOBUF).raise_for_status()
         found = ask(client, "/api/overview", service="shop")["shadows"]
         elsewhere = ask(client, "/api/overview", service="museum")["shadows"]
-        pages = {
-            language: client.get("/", params={"lang": language}).text
-            for language in ("en", "ru", "zh")
-        }
+        pages = {language: client.get("/", params={"lang": language}).text for language in ("en", "ru", "zh")}
 
     assert [(one["name"], one["score"], one["word"]) for one in found] == [
         ("finds", JUDGED, "better"),
         ("finds", WORDS, "nothing seen"),
         ("misses", WORDS, "worse"),
     ]
-    assert (found[2]["service"], found[2]["difference"], found[2]["upper"]) == (
-        "shop",
-        -0.25,
-        -0.125,
-    )
+    assert (found[2]["service"], found[2]["difference"], found[2]["upper"]) == ("shop", -0.25, -0.125)
     assert elsewhere == []
     for language, word, warning in (
         ("en", "worse", "words never say better"),

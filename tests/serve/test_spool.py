@@ -218,9 +218,7 @@ while True:
 """
 
 
-@pytest.mark.parametrize(
-    "seed", [1, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (2, 3))]
-)
+@pytest.mark.parametrize("seed", [1, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (2, 3))])
 def test_nothing_acknowledged_is_lost_when_the_process_is_killed(tmp_path, warm, seed):
     expected = {}
     chance = Random(seed)
@@ -338,8 +336,7 @@ def test_other_users_cannot_read_it(tmp_path):
         spool = opened(tmp_path / "made" / "here")
         spool.append("traces", b"secret")
         modes = {
-            path.name: stat.S_IMODE(path.stat().st_mode)
-            for path in (tmp_path / "made" / "here").iterdir()
+            path.name: stat.S_IMODE(path.stat().st_mode) for path in (tmp_path / "made" / "here").iterdir()
         }
         assert set(modes.values()) == {0o600}
         assert stat.S_IMODE((tmp_path / "made" / "here").stat().st_mode) == 0o700
@@ -350,10 +347,7 @@ def test_other_users_cannot_read_it(tmp_path):
 
 @pytest.mark.parametrize(
     ("pragma", "words"),
-    [
-        ("user_version = 7", "another version of ragmeter"),
-        ("application_id = 7", "no spool of ragmeter"),
-    ],
+    [("user_version = 7", "another version of ragmeter"), ("application_id = 7", "no spool of ragmeter")],
 )
 def test_a_file_of_another_version_or_program_is_left_alone(tmp_path, pragma, words):
     spool = opened(tmp_path)
@@ -464,9 +458,7 @@ spool.close()
 """
 
 
-@pytest.mark.skipif(
-    not sys.platform.startswith("linux"), reason="limits of a process are Linux's here"
-)
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="limits of a process are Linux's here")
 def test_a_full_disk_refuses_and_recovers_by_itself(tmp_path):
     """A file may not grow beyond a limit: to SQLite that is a disk that takes no more."""
     done = run_python("-c", LIMITED, str(tmp_path), timeout=120)

@@ -54,17 +54,11 @@ def whole(exports, tmp_path_factory):
 def at(run, seconds):
     """A run as if it had happened then."""
     start = int(seconds * 1e9)
-    moved = tuple(
-        replace(one, started_ns=start, ended_ns=start + 10**6) for one in run.run.retrievals
-    )
-    return replace(
-        run, run=replace(run.run, started_ns=start, ended_ns=start + 10**9, retrievals=moved)
-    )
+    moved = tuple(replace(one, started_ns=start, ended_ns=start + 10**6) for one in run.run.retrievals)
+    return replace(run, run=replace(run.run, started_ns=start, ended_ns=start + 10**9, retrievals=moved))
 
 
-@settings(
-    max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(seed=st.integers(0, 2**32), repeated=st.integers(0, 20))
 def test_whatever_order_pieces_come_in_and_however_often_the_tables_are_the_same(
     pieces, tmp_path_factory, seed, repeated
@@ -205,9 +199,7 @@ def test_several_requests_of_one_trace_are_told_apart(fresh):
 
         assert reader.request(trace_id, "0" * 16) is None
     assert len({first.row.span_id, *(one.row.span_id for one in others)}) == 3
-    assert {one.row.run_id for one in (first, *others)} == {
-        run.run.run_id for run in results.results
-    }
+    assert {one.row.run_id for one in (first, *others)} == {run.run.run_id for run in results.results}
 
 
 def test_an_event_whose_span_has_not_come_is_an_orphan_until_it_does(runs, fresh):
@@ -454,9 +446,7 @@ def test_files_are_the_users_alone(runs, tmp_path):
         assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
 
 
-def test_a_file_of_another_process_is_refused_and_a_private_one_may_take_its_place(
-    runs, tmp_path, caplog
-):
+def test_a_file_of_another_process_is_refused_and_a_private_one_may_take_its_place(runs, tmp_path, caplog):
     """Two servers on one machine: the second says so, or goes without."""
     path = tmp_path / "serve.db"
     with store(path):
@@ -513,10 +503,7 @@ def test_names_beyond_what_anyone_can_look_at_are_counted_together(fresh):
     def named(number):
         sample = run.run.sample.model_copy(update={"name": f"flow-{number}"})
         made = replace(
-            run.run,
-            run_id=f"r{number}",
-            sample=sample,
-            metadata={"user": f"u{number}", "tier": "a"},
+            run.run, run_id=f"r{number}", sample=sample, metadata={"user": f"u{number}", "tier": "a"}
         )
         return replace(run, run=made)
 
@@ -535,9 +522,7 @@ def test_names_beyond_what_anyone_can_look_at_are_counted_together(fresh):
 
 def test_what_meters_dropped_is_told_for_the_time_that_is_looked_at(fresh):
     """Counters that only grow, from several meters, told late and twice."""
-    from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import (
-        ExportMetricsServiceRequest,
-    )
+    from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 
     now = 1_800_000_000.0
 
@@ -570,7 +555,5 @@ def test_what_meters_dropped_is_told_for_the_time_that_is_looked_at(fresh):
         reader = kept.reader()
 
         assert reader.overview().dropped == {"queue_full": 7 + 5}
-        assert reader.overview(Filters(range_s=3 * HOUR_S, service="shop")).dropped == {
-            "queue_full": 12
-        }
+        assert reader.overview(Filters(range_s=3 * HOUR_S, service="shop")).dropped == {"queue_full": 12}
         assert reader.overview(Filters(service="other")).dropped == {}

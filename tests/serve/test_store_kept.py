@@ -18,9 +18,7 @@ from ragmeter.metrics import ConfigurationError
 from ragmeter.serve.store import Filters, Store, StoreOptions, back_up
 from ragmeter.serve.store._schema import VERSION
 
-RECORDED = [
-    Path(__file__).parent / "stores" / f"version-{number}.db" for number in range(1, VERSION)
-]
+RECORDED = [Path(__file__).parent / "stores" / f"version-{number}.db" for number in range(1, VERSION)]
 AT_S = 1_790_000_060.0
 
 

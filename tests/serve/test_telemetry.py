@@ -3,9 +3,7 @@
 import grpc
 import httpx
 import pytest
-from opentelemetry.exporter.otlp.proto.grpc.trace_exporter import (
-    OTLPSpanExporter as GrpcExporter,
-)
+from opentelemetry.exporter.otlp.proto.grpc.trace_exporter import OTLPSpanExporter as GrpcExporter
 from opentelemetry.exporter.otlp.proto.http import Compression
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceResponse
@@ -40,9 +38,7 @@ def ask(exporter, service="shop", question="How long do refunds take?", **resour
         with tracer.start_as_current_span("search") as retrieval:
             retrieval.set_attribute("openinference.span.kind", "RETRIEVER")
             retrieval.set_attribute("retrieval.documents.0.document.id", "refund.md")
-            retrieval.set_attribute(
-                "retrieval.documents.0.document.content", "Refunds take 14 days."
-            )
+            retrieval.set_attribute("retrieval.documents.0.document.content", "Refunds take 14 days.")
         request.set_attribute("output.value", "14 days.")
     provider.shutdown()
     return request.get_span_context(), retrieval.get_span_context()
@@ -56,9 +52,7 @@ def over_http(server):
 
 def over_grpc(server):
     return GrpcExporter(
-        endpoint=f"http://127.0.0.1:{server.grpc_port}",
-        insecure=True,
-        compression=grpc.Compression.Gzip,
+        endpoint=f"http://127.0.0.1:{server.grpc_port}", insecure=True, compression=grpc.Compression.Gzip
     )
 
 
@@ -67,9 +61,7 @@ def spans_by_service(backend):
     for request in backend.traces:
         for group in request.resource_spans:
             name = attributes_of(group.resource)["service.name"]
-            found.setdefault(name, []).extend(
-                span for scoped in group.scope_spans for span in scoped.spans
-            )
+            found.setdefault(name, []).extend(span for scoped in group.scope_spans for span in scoped.spans)
     return found
 
 
@@ -167,9 +159,7 @@ def test_each_service_has_means_of_its_own(server, backend):
 
 def test_what_the_application_counted_itself_is_not_counted_again(server, backend):
     """Its own ragmeter scored the request within the trace: the spans say so."""
-    provider = TracerProvider(
-        resource=Resource.create({"service.name": "shop"}), shutdown_on_exit=False
-    )
+    provider = TracerProvider(resource=Resource.create({"service.name": "shop"}), shutdown_on_exit=False)
     provider.add_span_processor(BatchSpanProcessor(over_http(server)))
     with provider.get_tracer("app").start_as_current_span("ask") as request:
         request.set_attributes({"openinference.span.kind": "CHAIN", "input.value": "Refunds?"})

@@ -37,9 +37,7 @@ def test_both_ports_are_encrypted_and_a_plain_sender_gets_nothing(pair):
         http = f"https://localhost:{server.http_port}"
         assert server.server.url == http.replace("localhost", "127.0.0.1") + "/"
         with httpx.Client(verify=trusting("first"), timeout=60) as client:
-            assert (
-                client.post(f"{http}/v1/traces", content=BODY, headers=PROTOBUF).status_code == 200
-            )
+            assert client.post(f"{http}/v1/traces", content=BODY, headers=PROTOBUF).status_code == 200
             assert client.get(f"{http}/api/overview").status_code == 200
         root = grpc.ssl_channel_credentials((CERTIFICATES / "first.pem").read_bytes())
         with grpc.secure_channel(f"localhost:{server.grpc_port}", root) as channel:
@@ -86,10 +84,7 @@ def test_a_handshake_that_never_comes_is_ended(pair):
     ],
 )
 def test_what_cannot_be_used_is_said_at_the_start(cert, key, more, what):
-    given = {
-        "tls_cert": cert and CERTIFICATES / cert,
-        "tls_key": key and CERTIFICATES / key,
-    }
+    given = {"tls_cert": cert and CERTIFICATES / cert, "tls_key": key and CERTIFICATES / key}
     with pytest.raises(ConfigurationError, match=what), served(**given, **more):
         pass
 

@@ -43,9 +43,7 @@ def one_request(run, number, judge, value, *, ago_s=HOUR, rate=1.0, definition="
 def measurements(kept, filters=DAY):
     """What the overview says of faithfulness, by judge and definition."""
     overview = kept.reader().overview(filters)
-    return {
-        (one.judge, one.definition): one for one in overview.measured if one.name == "faithfulness"
-    }
+    return {(one.judge, one.definition): one for one in overview.measured if one.name == "faithfulness"}
 
 
 def added_up(kept):
@@ -151,9 +149,7 @@ def test_a_value_is_compared_with_what_is_usual_of_its_own_judge(run):
         page = kept.reader().requests(Filters(range_s=2 * HOUR), sort="worst")
         assert [one.run_id for one in page.requests] == ["run-100", "run-101"]
         assert page.requests[0].excess == pytest.approx(0.5 + page.requests[1].excess)
-        [view] = [
-            one for one in kept.reader().request("run-101").scores if one.name == "faithfulness"
-        ]
+        [view] = [one for one in kept.reader().request("run-101").scores if one.name == "faithfulness"]
         assert view.usual[0] <= 0.3 < view.usual[1] < 0.5
 
 
@@ -212,9 +208,7 @@ def test_detectors_are_fed_each_judge_by_itself(run):
 @pytest.mark.parametrize("judges", [("a", "b"), ("a", "a")])
 def test_an_older_store_opens_and_hours_of_two_judges_are_added_up_anew(run, tmp_path, judges):
     path = tmp_path / "serve.db"
-    runs = [
-        one_request(run, n, judges[n % 2], (0.9, 0.3)[n % 2], ago_s=2 * HOUR) for n in range(40)
-    ]
+    runs = [one_request(run, n, judges[n % 2], (0.9, 0.3)[n % 2], ago_s=2 * HOUR) for n in range(40)]
     with store(path, clock=lambda: NOW) as kept:
         kept.export(runs)
         added_up(kept)

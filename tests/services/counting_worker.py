@@ -13,9 +13,7 @@ from pathlib import Path
 from ragmeter.fleet._rabbitmq import run_worker
 from ragmeter.fleet.transport import Dead, Disposition
 
-sys.stdout.reconfigure(
-    line_buffering=True
-)  # processes of the worker may end without flushing buffers
+sys.stdout.reconfigure(line_buffering=True)  # processes of the worker may end without flushing buffers
 
 
 class Counting:
@@ -31,9 +29,7 @@ class Counting:
             return Disposition(dead=(Dead(body=body, reason="a newer version wrote it"),))
         ids = batch["ids"]
         if deaths >= 2 and len(ids) > 1:
-            return Disposition(
-                split=tuple(json.dumps({**batch, "ids": [one]}).encode() for one in ids)
-            )
+            return Disposition(split=tuple(json.dumps({**batch, "ids": [one]}).encode() for one in ids))
         strange = ("unreadable",) if Path(os.environ["GATE"]).exists() else ("unreadable", "newer")
         readable = [one for one in ids if not one.startswith(strange)]
         dead = [json.dumps({"ids": [one]}).encode() for one in ids if one not in readable]

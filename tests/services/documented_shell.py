@@ -56,9 +56,7 @@ class Shell:
         names: Addresses and places of the pages, and their replacements here.
     """
 
-    def __init__(
-        self, folder: Path, ports: tuple[int, int], judge: str, names: dict[str, str]
-    ) -> None:
+    def __init__(self, folder: Path, ports: tuple[int, int], judge: str, names: dict[str, str]) -> None:
         self._folder = folder
         self._names = {**names, "4318": str(ports[0]), "4317": str(ports[1])}
         (folder / "app.py").write_text(APPLICATION, "utf-8")
@@ -198,10 +196,7 @@ def _pip(arguments: list[str]) -> None:
 def _ragmeter(arguments: list[str]) -> None:
     """Run as ``ragmeter``, on the page's ports if it serves."""
     if "--judge-model" in arguments or "RAGMETER_JUDGE_MODEL" in os.environ:
-        os.environ |= {
-            "OPENAI_BASE_URL": os.environ["DOCUMENTED_JUDGE"],
-            "OPENAI_API_KEY": "sk-none",
-        }
+        os.environ |= {"OPENAI_BASE_URL": os.environ["DOCUMENTED_JUDGE"], "OPENAI_API_KEY": "sk-none"}
     if arguments[0] == "serve":
         before = len(list(Path(os.environ["DOCUMENTED_STATE"]).glob("serve-*.pid")))
         http, grpc = (0, 0) if before else json.loads(os.environ["DOCUMENTED_PORTS"])
@@ -245,9 +240,7 @@ def _leave_running(name: str, program: str, arguments: list[str], path: str) -> 
         if _answers(told, path) if path else WORKS in told:
             return
         time.sleep(0.1)
-    _fail(
-        f"{program} {shlex.join(arguments)}: no answer\n{log.read_text() if log.exists() else ''}"
-    )
+    _fail(f"{program} {shlex.join(arguments)}: no answer\n{log.read_text() if log.exists() else ''}")
 
 
 def _answers(told: str, path: str) -> bool:

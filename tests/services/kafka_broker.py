@@ -39,9 +39,7 @@ class Broker:
         self._settings = folder / "kafka.properties"
         self._settings.write_text(lines, encoding="utf-8")
         storage = ["kafka.tools.StorageTool", "format", "-t", "MkU3OEVBNTcwNTJENDM2Qg", "-c"]
-        subprocess.run(
-            [*self._java, *storage, str(self._settings)], check=True, capture_output=True
-        )
+        subprocess.run([*self._java, *storage, str(self._settings)], check=True, capture_output=True)
 
     def start(self):
         """Start it, with its data; return when it answers."""
@@ -81,12 +79,7 @@ class Broker:
     def write(self, topic, messages):
         """Write messages, pairs of key and value; return partition and offset of each, once all are stored."""
         producer = Producer(
-            {
-                "bootstrap.servers": self.address,
-                "acks": "all",
-                "enable.idempotence": True,
-                "log_level": 0,
-            }
+            {"bootstrap.servers": self.address, "acks": "all", "enable.idempotence": True, "log_level": 0}
         )
         places = {}
 

@@ -40,9 +40,7 @@ class Group:
         folder = self.folder / f"{self.topic}-{self._started}"
         folder.mkdir(parents=True)
         properties = folder / "properties"
-        properties.write_text(
-            "# so that others soon go on for who died\nsession.timeout.ms = 6000\n"
-        )
+        properties.write_text("# so that others soon go on for who died\nsession.timeout.ms = 6000\n")
         given = ["--kafka", self.broker.address, "--topic", self.topic, "--no-store", *OPEN]
         given += ["--kafka-config", str(properties), *options]
         quick = {"OTEL_BSP_SCHEDULE_DELAY": "100", "RAGMETER_EVENTS": "off"}
@@ -55,9 +53,7 @@ class Group:
     def wait_for(self, names):
         """Wait until each of these requests was judged."""
         wanted = {trace_of(name) for name in names}
-        wait_until(
-            lambda: self.verdicts().keys() >= wanted, SCORED_S, "not every request was scored"
-        )
+        wait_until(lambda: self.verdicts().keys() >= wanted, SCORED_S, "not every request was scored")
         assert self.verdicts().keys() == wanted
 
     def scores(self):

@@ -6,9 +6,7 @@ from pathlib import Path
 
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-SHOP = json.loads(
-    Path(__file__).with_name("traced").joinpath("shop.json").read_text(encoding="utf-8")
-)
+SHOP = json.loads(Path(__file__).with_name("traced").joinpath("shop.json").read_text(encoding="utf-8"))
 SERVER, INTERNAL = 2, 1
 
 

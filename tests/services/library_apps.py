@@ -43,9 +43,7 @@ def asked(server):
     tracers.add_span_processor(BatchSpanProcessor(OTLPSpanExporter(f"{server}/v1/traces")))
     loggers = LoggerProvider(resource=resource, shutdown_on_exit=False)
     loggers.add_log_record_processor(BatchLogRecordProcessor(OTLPLogExporter(f"{server}/v1/logs")))
-    exporter = OpenTelemetryExporter(
-        tracers, logger_provider=loggers, metrics=False, capture_content=True
-    )
+    exporter = OpenTelemetryExporter(tracers, logger_provider=loggers, metrics=False, capture_content=True)
     meter = RagMeter(exporters=[exporter])
     try:
         return _langchain(meter) + _llama_index(meter)

@@ -54,9 +54,7 @@ def collecting(program, config, folder):
     file.write_text(json.dumps({**config, "service": service}), encoding="utf-8")
     metrics = f"http://127.0.0.1:{port}/metrics"
     with running([program, "--config", str(file)], log, metrics, timeout_s=120) as process:
-        wait_until(
-            lambda: READY in log.read_text(errors="replace"), 60, "the Collector is not ready"
-        )
+        wait_until(lambda: READY in log.read_text(errors="replace"), 60, "the Collector is not ready")
         assert all(address.is_loopback for address, _ in listening_addresses(process.pid))
         yield
 

@@ -24,9 +24,7 @@ class Child:
 
     def __init__(self, folder, *arguments, ports=(0, 0)):
         self.process = subprocess.Popen(
-            [sys.executable, SERVER, folder, *map(str, ports), *arguments],
-            stdout=subprocess.PIPE,
-            text=True,
+            [sys.executable, SERVER, folder, *map(str, ports), *arguments], stdout=subprocess.PIPE, text=True
         )
         ports = self.process.stdout.readline().split()
         assert len(ports) == 2, "it did not start"

@@ -19,10 +19,7 @@ def shown(sources):
     ended = threading.Event()
     pages = Pages(replace(sources, http_address=url, ended=ended.is_set))
     config = uvicorn.Config(
-        Starlette(routes=pages.routes()),
-        log_config=None,
-        lifespan="off",
-        timeout_graceful_shutdown=5,
+        Starlette(routes=pages.routes()), log_config=None, lifespan="off", timeout_graceful_shutdown=5
     )
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)

@@ -36,10 +36,7 @@ def runs(now, n=600, *, texts=True):
         own = [one for one in chunks.values() if one.language == asked.language]
         faulty = asked.language == FAULTY and at > fault_at(now)
         if faulty:
-            ids = [
-                one.id
-                for one in rng.sample([one for one in own if one.id not in asked.context_ids], 3)
-            ]
+            ids = [one.id for one in rng.sample([one for one in own if one.id not in asked.context_ids], 3)]
         else:
             ids = [asked.context_ids[0], rng.choice(own).id]
         sample = RagSample(
@@ -66,10 +63,7 @@ def runs(now, n=600, *, texts=True):
             started_ns=int(at * 1e9),
             ended_ns=int((at + 0.8) * 1e9),
             target=SpanContext(number + 1, number + 1, is_remote=False, trace_flags=TraceFlags(1)),
-            metadata={
-                "language": asked.language,
-                "index_version": NEW_VERSION if faulty else "2026-11-14",
-            },
+            metadata={"language": asked.language, "index_version": NEW_VERSION if faulty else "2026-11-14"},
             resource={"service.name": "library"},
         )
         found.append(

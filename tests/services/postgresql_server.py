@@ -31,11 +31,7 @@ class PostgreSQL:
         self.folder = folder
         self._programs = programs()
         # It refuses to run as root.
-        self._as = (
-            {"user": "postgres", "group": "postgres", "extra_groups": []}
-            if os.geteuid() == 0
-            else {}
-        )
+        self._as = {"user": "postgres", "group": "postgres", "extra_groups": []} if os.geteuid() == 0 else {}
         if self._as:
             shutil.chown(folder, "postgres", "postgres")
         self._numbers = count(1)
@@ -81,9 +77,7 @@ class PostgreSQL:
 
     def run(self, statement, name="postgres"):
         """Return the result of a statement."""
-        with psycopg.connect(
-            host=str(self.folder), dbname=name, user="tester", autocommit=True
-        ) as connection:
+        with psycopg.connect(host=str(self.folder), dbname=name, user="tester", autocommit=True) as connection:
             cursor = connection.execute(statement)
             return cursor.fetchall() if cursor.description else []
 

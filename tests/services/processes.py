@@ -26,9 +26,7 @@ def running(command, log: Path, ready_url, *, timeout_s, env=None):
         process = subprocess.Popen(command, stdout=output, stderr=output, env=env)
     try:
         wait_until(
-            lambda: process.poll() is not None or answers(ready_url),
-            timeout_s,
-            f"{command[0]} is not ready",
+            lambda: process.poll() is not None or answers(ready_url), timeout_s, f"{command[0]} is not ready"
         )
         if process.poll() is not None:
             raise RuntimeError(f"{command[0]} ended:\n{log.read_text(errors='replace')[-4000:]}")
@@ -78,9 +76,7 @@ def listening_addresses(pid):
             if fields[3] == LISTENING and fields[9] in inodes:
                 host, port = fields[1].split(":")
                 # The kernel writes addresses as 32-bit words in host order.
-                packed = b"".join(
-                    bytes.fromhex(host[i : i + 8])[::-1] for i in range(0, len(host), 8)
-                )
+                packed = b"".join(bytes.fromhex(host[i : i + 8])[::-1] for i in range(0, len(host), 8))
                 address = ipaddress.ip_address(packed)
                 found.append((getattr(address, "ipv4_mapped", None) or address, int(port, 16)))
     return found

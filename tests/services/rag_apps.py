@@ -27,9 +27,7 @@ def _langchain(meter, reference):
     from langchain_core.vectorstores import InMemoryVectorStore
 
     store = InMemoryVectorStore(DeterministicFakeEmbedding(size=16))
-    store.add_documents(
-        [Document(id=f"tides-{place}", page_content=text) for place, text in enumerate(TEXTS)]
-    )
+    store.add_documents([Document(id=f"tides-{place}", page_content=text) for place, text in enumerate(TEXTS)])
     ask = langchain_chain(store.as_retriever(search_kwargs={"k": 3}), meter, reference)
     yield lambda: ask(QUESTION)
 
@@ -45,8 +43,7 @@ def langchain_chain(retriever, meter, reference=REFERENCE):
 
     chain = (
         {
-            "context": retriever
-            | (lambda found: "\n\n".join(document.page_content for document in found)),
+            "context": retriever | (lambda found: "\n\n".join(document.page_content for document in found)),
             "question": RunnablePassthrough(),
         }
         | ChatPromptTemplate.from_template("{context}\n\n{question}")
@@ -55,9 +52,7 @@ def langchain_chain(retriever, meter, reference=REFERENCE):
     ).with_config(run_name="tides")
     handler = RagMeterCallbackHandler(meter)
     metadata = {} if reference is None else {"ragmeter": {"reference": reference}}
-    return lambda question: chain.invoke(
-        question, config={"callbacks": [handler], "metadata": metadata}
-    )
+    return lambda question: chain.invoke(question, config={"callbacks": [handler], "metadata": metadata})
 
 
 @contextmanager

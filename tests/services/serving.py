@@ -52,9 +52,7 @@ def serving(folder, scores_to, *options, popen=subprocess.Popen, **variables):
     log = folder / "log"
     command = [sys.executable, "-m", "ragmeter", "serve", "--http-port", "0"]
     with log.open("wb") as output:
-        process = popen(
-            [*command, "--grpc-port", "0", *options], stdout=output, stderr=output, env=env
-        )
+        process = popen([*command, "--grpc-port", "0", *options], stdout=output, stderr=output, env=env)
 
     def told():
         assert process.poll() is None, f"ragmeter serve ended:\n{log.read_text()[-4000:]}"

@@ -59,9 +59,7 @@ def main(application, folder, poison_every):
     meter.shutdown(60)
     stats = meter.stats()
     sys.stdout.write(
-        json.dumps(
-            {"captured": stats.captured, "exported": stats.exported, "dropped": stats.dropped}
-        )
+        json.dumps({"captured": stats.captured, "exported": stats.exported, "dropped": stats.dropped})
     )
 
 

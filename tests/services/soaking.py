@@ -198,9 +198,7 @@ class Soak(Fleet):
     def _noted(self, what, number):
         numbers = range(1, self._started + 1) if number is None else [number]
         files = [self.folder / f"{what}-{one}" for one in numbers]
-        return [
-            int(line, 16) for file in files if file.exists() for line in file.read_text().split()
-        ]
+        return [int(line, 16) for file in files if file.exists() for line in file.read_text().split()]
 
     def scored(self):
         """Return request -> (id of an evaluation span -> number of arrivals)."""

@@ -21,9 +21,7 @@ class OnPostgreSQL(Setup):
         self.faults["database away"] = self.away
 
     def found(self):
-        rows = self.postgresql.run(
-            "SELECT encode(trace_id, 'hex') FROM ragmeter.request", self.database
-        )
+        rows = self.postgresql.run("SELECT encode(trace_id, 'hex') FROM ragmeter.request", self.database)
         traces = [trace for (trace,) in rows]
         assert len(traces) == len(set(traces))
         return set(traces)
@@ -65,14 +63,7 @@ class FromKafka(Setup):
         broker.make(name, 2)
         properties = folder / "properties"
         properties.write_text("session.timeout.ms = 6000\n")
-        self.options = (
-            "--kafka",
-            broker.address,
-            "--topic",
-            name,
-            "--kafka-config",
-            str(properties),
-        )
+        self.options = ("--kafka", broker.address, "--topic", name, "--kafka-config", str(properties))
 
     def send(self, numbers):
         made = [traced_as(number) for number in numbers]

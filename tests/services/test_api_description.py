@@ -10,9 +10,7 @@ from served import until
 PROGRAM = os.environ.get("RAGMETER_TEST_SCHEMATHESIS")
 
 
-@pytest.mark.skipif(
-    not PROGRAM, reason="RAGMETER_TEST_SCHEMATHESIS names no schemathesis; see .ci/services"
-)
+@pytest.mark.skipif(not PROGRAM, reason="RAGMETER_TEST_SCHEMATHESIS names no schemathesis; see .ci/services")
 def test_answers_are_those_that_the_description_promises(tmp_path):
     """But one: that ``since`` lies before ``until`` cannot be said there, so a valid question may be refused."""
     with set_up(Setup, tmp_path) as setup:

@@ -44,7 +44,5 @@ def test_every_picture_and_page_that_is_linked_exists(page):
 
 def test_every_picture_has_the_words_of_its_page_beside_it():
     """Drawn ones hold their words: tests/benchmarks/test_alarms.py compares them."""
-    pictures, words = (
-        {file.stem for file in (DOCS / "images").glob(kind)} for kind in ("*.png", "*.txt")
-    )
+    pictures, words = ({file.stem for file in (DOCS / "images").glob(kind)} for kind in ("*.png", "*.txt"))
     assert pictures == words

@@ -6,14 +6,7 @@ from dataclasses import dataclass
 from importlib.resources import files
 
 import pytest
-from otel_collector import (
-    ARRIVED_S,
-    collecting,
-    deciding_at_the_end,
-    listening_here,
-    shown_on,
-    spans_of,
-)
+from otel_collector import ARRIVED_S, collecting, deciding_at_the_end, listening_here, shown_on, spans_of
 from otlp_receiver import OtlpReceiver
 from processes import wait_until
 from serving import serving
@@ -48,10 +41,7 @@ def line(collector_program, tmp_path_factory):
     config["exporters"]["otlp_http/backend"]["endpoint"] = backend.url
     config["exporters"]["otlp_http/everything"] = {"endpoint": everything.url}
     pipelines = config["service"]["pipelines"]
-    pipelines["traces/everything"] = {
-        "receivers": ["otlp/scored"],
-        "exporters": ["otlp_http/everything"],
-    }
+    pipelines["traces/everything"] = {"receivers": ["otlp/scored"], "exporters": ["otlp_http/everything"]}
     deciding_at_the_end(config)
     quick = {"OTEL_BSP_SCHEDULE_DELAY": "200"}
     with (
@@ -85,9 +75,7 @@ def test_every_request_is_scored_once(line):
 
 
 def test_every_span_is_passed_on_once(line):
-    passed = Counter(
-        (span.trace_id, span.name) for span in line.spans if span.name in SPANS_OF_A_REQUEST
-    )
+    passed = Counter((span.trace_id, span.name) for span in line.spans if span.name in SPANS_OF_A_REQUEST)
     assert passed == {(trace, name): 1 for trace in line.asked for name in SPANS_OF_A_REQUEST}
 
 

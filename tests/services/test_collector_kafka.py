@@ -43,9 +43,7 @@ def test_each_request_is_scored_once_and_whole_and_what_waits_for_the_broker_is_
             wait_until(lambda: joined(one, two), SCORED_S, "they do not join")
 
             asked = ask_many(http, grpc, COUNT)
-            wait_until(
-                lambda: group.verdicts().keys() >= set(asked), SCORED_S, "not all are scored"
-            )
+            wait_until(lambda: group.verdicts().keys() >= set(asked), SCORED_S, "not all are scored")
             assert group.verdicts().keys() == set(asked)
             assert set(group.verdicts().values()) == {1}
             counts = {

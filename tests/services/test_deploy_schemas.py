@@ -26,9 +26,7 @@ def test_manifests_are_kubernetes_own(path):
 
 
 def test_the_compose_file_is_composes_own():
-    models = pytest.importorskip(
-        "compose_pydantic", reason="no compose-pydantic; .ci/services installs it"
-    )
+    models = pytest.importorskip("compose_pydantic", reason="no compose-pydantic; .ci/services installs it")
     compose = yaml.safe_load((DEPLOY / "compose.yaml").read_text("utf-8"))
     models.ComposeSpecification(**compose)
     bad = {**compose, "services": {"ragmeter": {"image": "x", "restrat": "always"}}}
@@ -37,16 +35,12 @@ def test_the_compose_file_is_composes_own():
 
 
 def test_the_workflow_is_githubs_own(tmp_path):
-    checker = pytest.importorskip(
-        "check_jsonschema", reason="no check-jsonschema; .ci/services installs it"
-    )
+    checker = pytest.importorskip("check_jsonschema", reason="no check-jsonschema; .ci/services installs it")
     text = (DEPLOY.parent / "ci" / "quality.yml").read_text("utf-8")
     bad = tmp_path / "bad.yml"
     bad.write_text(text.replace("runs-on:", "runs-in:"))
     for path, code in ((DEPLOY.parent / "ci" / "quality.yml", 0), (bad, 1)):
-        done = run_python(
-            "-m", checker.__name__, "--builtin-schema", "vendor.github-workflows", str(path)
-        )
+        done = run_python("-m", checker.__name__, "--builtin-schema", "vendor.github-workflows", str(path))
         assert done.returncode == code, done.stdout
 
 

@@ -24,9 +24,7 @@ def use(url, **settings):
     budget.close()
 
 
-def test_installations_with_other_limits_are_told_and_those_with_the_same_are_not(
-    redis_server, patient_redis
-):
+def test_installations_with_other_limits_are_told_and_those_with_the_same_are_not(redis_server, patient_redis):
     url = redis_server.url
     answers = ("ok", "answers (RAGMETER_JUDGE_SHARED_URL)")
     assert examined(url, judge_calls_per_minute=100) == [answers]
@@ -36,10 +34,7 @@ def test_installations_with_other_limits_are_told_and_those_with_the_same_are_no
     use(url, calls_per_minute=4_000)
     assert examined(url, judge_calls_per_minute=100) == [
         answers,
-        (
-            "warning",
-            "another installation shares the budget 'default' with calls_per_minute=4000",
-        ),
+        ("warning", "another installation shares the budget 'default' with calls_per_minute=4000"),
     ]
 
 
@@ -53,9 +48,7 @@ def test_a_redis_that_may_forget_is_told(start_redis, patient_redis):
 
 
 def test_a_redis_that_is_away_is_told_without_its_password():
-    [found] = check_shared(
-        Settings(worker_dedupe_url=f"redis://:hunter2@127.0.0.1:{free_port()}/0")
-    )
+    [found] = check_shared(Settings(worker_dedupe_url=f"redis://:hunter2@127.0.0.1:{free_port()}/0"))
     assert found.state == "failed"
     assert found.detail == "ConnectionError"
     assert "hunter2" not in found.what + found.detail + found.fix

@@ -62,9 +62,7 @@ def test_nothing_is_left_out_for_longer_than_needed():
 
 
 def _row(number):
-    text = (
-        f"Ferry number {number} leaves the harbour at {number} minutes past seven in the morning."
-    )
+    text = f"Ferry number {number} leaves the harbour at {number} minutes past seven in the morning."
     return {
         "question": f"When does ferry number {number} leave?",
         "contexts": [text],
@@ -148,9 +146,7 @@ def _free_ports():
     "page",
     [
         # Its first and its last section run in CI with tests/benchmarks.
-        pytest.param(page, marks=pytest.mark.long_form)
-        if page == "docs/first-ten-minutes.md"
-        else page
+        pytest.param(page, marks=pytest.mark.long_form) if page == "docs/first-ten-minutes.md" else page
         for page in sorted(PAGES)
     ],
 )

@@ -95,8 +95,7 @@ def test_a_redis_that_demands_a_certificate_is_shown_ours_and_who_has_none_is_to
 
     def marked(*files):
         shown = "".join(
-            f"&ssl_{name}={file}"
-            for name, file in zip(("certfile", "keyfile"), files, strict=False)
+            f"&ssl_{name}={file}" for name, file in zip(("certfile", "keyfile"), files, strict=False)
         )
         marks = DoneMarks(f"rediss://127.0.0.1:{port}/0?ssl_ca_certs={made.authority}{shown}")
         marks.add(["run:1:"])

@@ -112,8 +112,7 @@ def test_it_opens_with_what_to_look_at(tabs, tmp_path, keep_picture):
     chunks = {chunk.id: chunk for chunk in load_chunks() if chunk.language == "en"}
     data = tmp_path / "questions.jsonl"
     data.write_text(
-        "".join(json.dumps(row(number, questions, chunks)) + "\n" for number in range(ROWS)),
-        "utf-8",
+        "".join(json.dumps(row(number, questions, chunks)) + "\n" for number in range(ROWS)), "utf-8"
     )
     asked = Criteria(limits=[limit_of("recall=0.9"), limit_of("lexical_groundedness=0.6")])
     write_page(run_evaluation(EvaluateOptions(data=data, asked=asked)), tmp_path / "report.html")

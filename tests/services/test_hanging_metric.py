@@ -52,9 +52,7 @@ def test_after_the_limit_it_is_tried_alone_and_put_aside(package, tmp_path):
         "RAGMETER_WORKER_LIMIT_S": "10",
     }
     command = [sys.executable, "-m", "ragmeter", "worker", "--once", "--processes", "1"]
-    done = subprocess.run(
-        command, env=env, capture_output=True, text=True, timeout=250, check=False
-    )
+    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=250, check=False)
     assert done.returncode == 0, done.stderr
     scored = [json.loads(line) for line in out.read_text().splitlines()]
     assert {one["name"] for one in scored} == names

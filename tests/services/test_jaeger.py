@@ -46,9 +46,7 @@ def jaeger(jaeger_program, tmp_path_factory):
 def search(jaeger):
     """Ask a shop two good questions and one for which nothing is retrieved; return what finds traces by tags."""
     query, otlp = jaeger
-    provider = TracerProvider(
-        resource=Resource.create({"service.name": "shop"}), shutdown_on_exit=False
-    )
+    provider = TracerProvider(resource=Resource.create({"service.name": "shop"}), shutdown_on_exit=False)
     provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter(f"{otlp}/v1/traces")))
     exporter = OpenTelemetryExporter(provider, capture_content="SPAN_ONLY")
     meter = RagMeter(exporters=[exporter])

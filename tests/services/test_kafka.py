@@ -140,9 +140,7 @@ def test_a_broker_that_is_away_is_waited_for(kafka_jars, tmp_path):
             server = group.join()
             ready = f"{server.http}/readyz"
             assert health(server)["status"] == "ok"
-            wait_until(
-                lambda: health(server)["kafka"]["state"] == "away", SCORED_S, "it does not notice"
-            )
+            wait_until(lambda: health(server)["kafka"]["state"] == "away", SCORED_S, "it does not notice")
             assert httpx.get(ready, timeout=60).status_code == 503
 
             for part in (names[:10], names[10:]):
@@ -154,11 +152,7 @@ def test_a_broker_that_is_away_is_waited_for(kafka_jars, tmp_path):
                 group.wait_for(names[: names.index(part[-1]) + 1])
                 group.wait_until_done(3 * (names.index(part[-1]) + 1))
                 broker.stop()
-                wait_until(
-                    lambda: health(server)["kafka"]["state"] == "away",
-                    SCORED_S,
-                    "it does not notice",
-                )
+                wait_until(lambda: health(server)["kafka"]["state"] == "away", SCORED_S, "it does not notice")
             assert httpx.get(ready, timeout=60).json()["why"] == "Kafka: away"
             assert server.drain() == 0
         assert set(group.verdicts().values()) == {1}
@@ -175,6 +169,4 @@ def test_what_comes_faster_than_it_is_scored_waits_in_the_topic(group):
     group.wait_for(names)
     group.wait_until_done(len(messages))
     assert set(group.verdicts().values()) == {1}
-    assert health(server)["kafka"]["lag"] == {
-        f"{group.topic}/{number}": 0 for number in range(PARTITIONS)
-    }
+    assert health(server)["kafka"]["lag"] == {f"{group.topic}/{number}": 0 for number in range(PARTITIONS)}

@@ -50,9 +50,7 @@ def compared(folder, foreign, told):
     assert database.execute("PRAGMA integrity_check").fetchone() == ("ok",)
     kept = [int(n, 16) for (n,) in database.execute("SELECT hex(trace_id) FROM request")]
     answers = dict(
-        database.execute(
-            "SELECT hex(trace_id), count(*) FROM score JOIN request ON id = request GROUP BY 1"
-        )
+        database.execute("SELECT hex(trace_id), count(*) FROM score JOIN request ON id = request GROUP BY 1")
     )
     database.close()
     assert len(kept) == len(set(kept)), "some are there twice"
@@ -134,16 +132,12 @@ def test_nothing_acknowledged_is_missing_or_twice_after_many_kills(tmp_path):
 
 
 @pytest.mark.parametrize("way", ["http", "grpc"])
-def test_nothing_that_a_collector_took_is_missing_or_twice_after_kills(
-    way, collector_program, tmp_path
-):
+def test_nothing_that_a_collector_took_is_missing_or_twice_after_kills(way, collector_program, tmp_path):
     killed_behind(collector_program, tmp_path, way, seed=19, kills=3)
 
 
 @pytest.mark.long_form
 @pytest.mark.timeout(1_800)
 @pytest.mark.parametrize("way", ["http", "grpc"])
-def test_nothing_that_a_collector_took_is_missing_or_twice_after_many_kills(
-    way, collector_program, tmp_path
-):
+def test_nothing_that_a_collector_took_is_missing_or_twice_after_many_kills(way, collector_program, tmp_path):
     killed_behind(collector_program, tmp_path, way, seed=20, kills=25)

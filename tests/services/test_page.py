@@ -24,10 +24,7 @@ def looked_at(folder, batch, changes):
         store.export(batch)
     labels = Labels(folder / "labels.jsonl", GoldenSet(folder / "golden.jsonl"))
     sources = Sources(
-        reader=store.reader(),
-        changes=lambda: changes,
-        standing=lambda: Standing(81),
-        labels=labels,
+        reader=store.reader(), changes=lambda: changes, standing=lambda: Standing(81), labels=labels
     )
     try:
         with shown(sources) as url:
@@ -90,10 +87,7 @@ def test_no_page_does_what_its_content_policy_forbids(tabs, fallen, path, langua
     page = tabs(f"{fallen.url}{path}?lang={language}")
     page.wait_for("ragmeter")
 
-    assert (
-        page.evaluate("document.readyState === 'complete' || new Promise(r => onload = r)")
-        is not None
-    )
+    assert page.evaluate("document.readyState === 'complete' || new Promise(r => onload = r)") is not None
     assert page.evaluate("window.complaints") == []
     assert page.evaluate("trustedTypes.getAttributeType('script', 'src')") == "TrustedScriptURL"
 
@@ -175,6 +169,4 @@ def test_without_text_the_scores_are_there_and_no_word_is(tabs, tmp_path):
     now = time.time()
     with looked_at(tmp_path, runs(now, 60, texts=False), []) as page_of:
         page = tabs(page_of.url)
-        page.wait_for(
-            "60 without text|without text", "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
-        )
+        page.wait_for("60 without text|without text", "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT")

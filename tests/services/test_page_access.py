@@ -60,9 +60,7 @@ def sites(tmp_path_factory):
 def went_to(page, url):
     """Go there, and wait until it is there whole."""
     page.call("Page.navigate", url=url)
-    page.evaluate(
-        "document.readyState === 'complete' || new Promise((done) => addEventListener('load', done))"
-    )
+    page.evaluate("document.readyState === 'complete' || new Promise((done) => addEventListener('load', done))")
     return page
 
 
@@ -154,13 +152,8 @@ def test_on_paper_there_is_what_was_found_and_no_control(tabs, sites):
 
         assert page.evaluate("[...document.querySelectorAll('body > header, footer, form, .button')]"
                              ".every((one) => getComputedStyle(one).display === 'none')")  # fmt: skip
-        assert (
-            page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
-        )
-        assert (
-            page.evaluate("getComputedStyle(document.getElementById('main')).color")
-            == "rgb(20, 24, 31)"
-        )
+        assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+        assert page.evaluate("getComputedStyle(document.getElementById('main')).color") == "rgb(20, 24, 31)"
     page.wait_for("in no chunk", "Support")
 
 

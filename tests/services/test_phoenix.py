@@ -118,9 +118,7 @@ def annotations(phoenix, sent, span):
 
     def registered():
         page = phoenix.get(
-            f"/v1/projects/{sent.project}/span_annotations",
-            span_ids=span["context"]["span_id"],
-            limit=1000,
+            f"/v1/projects/{sent.project}/span_annotations", span_ids=span["context"]["span_id"], limit=1000
         )
         return page and page["data"]
 
@@ -152,9 +150,7 @@ def test_every_score_becomes_an_annotation_of_the_span_it_judges(phoenix, sent, 
     assert {one["annotator_kind"] for [one] in found.values()} == {"CODE"}
     found = annotations(phoenix, request, request.span("CHAIN"))
     verdict = request.result.verdict
-    assert {name: one["result"]["label"] for name, [one] in found.items()} == {
-        "ragmeter.verdict": verdict.word
-    }
+    assert {name: one["result"]["label"] for name, [one] in found.items()} == {"ragmeter.verdict": verdict.word}
     assert request.expected("retrieval")["recall"] == 1.0
 
 
@@ -168,9 +164,7 @@ def test_an_annotation_sent_twice_is_there_once(phoenix, sent, run):
     def rewritten():
         found = annotations(phoenix, request, request.span("RETRIEVER"))
         fresh = all(
-            one["updated_at"] > before[name][0]["updated_at"]
-            for name, many in found.items()
-            for one in many
+            one["updated_at"] > before[name][0]["updated_at"] for name, many in found.items() for one in many
         )
         return found if fresh else None
 
@@ -182,9 +176,7 @@ def test_an_annotation_sent_twice_is_there_once(phoenix, sent, run):
 
 
 @pytest.mark.parametrize("framework", FRAMEWORKS)
-def test_a_person_reads_the_scores_on_the_trace_page(
-    phoenix, sent, browser, keep_picture, framework
-):
+def test_a_person_reads_the_scores_on_the_trace_page(phoenix, sent, browser, keep_picture, framework):
     request = sent[framework, "http"]
     annotations(phoenix, request, request.span("RETRIEVER"))
     node = phoenix.node_id(request.project)
@@ -214,9 +206,7 @@ def test_the_project_page_averages_the_scores(phoenix, sent, browser, keep_pictu
 @pytest.mark.parametrize("transport", TRANSPORTS)
 def test_the_doctor_says_what_phoenix_takes_and_what_it_does_not(phoenix, monkeypatch, transport):
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", getattr(phoenix, transport, phoenix.url))
-    monkeypatch.setenv(
-        "OTEL_EXPORTER_OTLP_PROTOCOL", {"http": "http/protobuf"}.get(transport, transport)
-    )
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_PROTOCOL", {"http": "http/protobuf"}.get(transport, transport))
     done = CliRunner().invoke(app, ["doctor", "--json"])
     assert done.exit_code == 0, done.output
     found = {one["what"].split(" to ")[0]: one for one in json.loads(done.stdout)["findings"]}
@@ -275,11 +265,7 @@ def test_run_shows_the_scores_on_the_programs_trace(phoenix, tmp_path, meter):
     assert names.count("ragmeter.verdict") == 1
     spans = phoenix.get("/v1/projects/default/spans", trace_id=trace_id, limit=1000)["data"]
     mine = [one for one in spans if one["context"]["trace_id"] == trace_id]
-    assert sorted(one["name"].split()[0] for one in mine) == [
-        "invoke_workflow",
-        "retrieval",
-        "theirs",
-    ]
+    assert sorted(one["name"].split()[0] for one in mine) == ["invoke_workflow", "retrieval", "theirs"]
 
 
 def test_the_link_of_the_servers_page_opens_the_trace(sent, phoenix, tabs):

@@ -27,10 +27,7 @@ LIBRARY = {
 GOOD = {
     "How long does a refund take?": (("returns", "shipping"), "A refund is paid within 14 days."),
     "Is shipping free?": (("shipping", "returns"), "Shipping is free from 50 euros."),
-    "How long is the warranty of lamps?": (
-        ("warranty", "returns"),
-        "Lamps have a warranty of three years.",
-    ),
+    "How long is the warranty of lamps?": (("warranty", "returns"), "Lamps have a warranty of three years."),
 }
 BROKEN = "How do I change my delivery address?"
 EMPTY = "Do you sell gift cards?"
@@ -85,8 +82,7 @@ def shop(phoenix):
         meter = RagMeter(exporters="phoenix")
     chain = (
         {
-            "context": Retriever()
-            | (lambda found: "\n\n".join(document.page_content for document in found)),
+            "context": Retriever() | (lambda found: "\n\n".join(document.page_content for document in found)),
             "question": RunnablePassthrough(),
         }
         | ChatPromptTemplate.from_template("{context}\n\n{question}")
@@ -114,9 +110,7 @@ def shop(phoenix):
     def judged():
         pages = [
             phoenix.get(
-                f"/v1/projects/{PROJECT}/span_annotations",
-                span_ids=span["context"]["span_id"],
-                limit=100,
+                f"/v1/projects/{PROJECT}/span_annotations", span_ids=span["context"]["span_id"], limit=100
             )
             for span in found
         ]
@@ -149,9 +143,7 @@ def test_the_list_is_sorted_by_the_verdict(phoenix, shop):
     assert set(rows[2:]) == set(GOOD)
 
 
-def test_the_bad_requests_and_the_reason_are_three_clicks_away(
-    phoenix, shop, browser, keep_picture
-):
+def test_the_bad_requests_and_the_reason_are_three_clicks_away(phoenix, shop, browser, keep_picture):
     """The filter that the page names, then: the request, its verdict, what was retrieved."""
     page = browser.open(f"{phoenix.url}/projects/{shop.node}/spans", width=1900, height=620)
     page.wait_for("shop assistant", "parent_id is None")
@@ -162,9 +154,7 @@ def test_the_bad_requests_and_the_reason_are_three_clicks_away(
     keep_picture(page, "phoenix-bad-requests")
 
     # Phoenix links a row by its span's name, which all have: the page of this one, as a click opens it.
-    page = browser.open(
-        f"{phoenix.url}/projects/{shop.node}/traces/{shop.traces[BROKEN]}", height=800
-    )
+    page = browser.open(f"{phoenix.url}/projects/{shop.node}/traces/{shop.traces[BROKEN]}", height=800)
     page.wait_for("View annotation details", "Output")
     page.click("View annotation details")
     page.wait_for(

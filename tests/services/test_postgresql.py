@@ -21,13 +21,7 @@ from stored import CHUNKS, judged, pieces_of, rows, scored, store, tables, told
 
 from ragmeter.metrics import ConfigurationError
 from ragmeter.serve import ServeOptions, Server
-from ragmeter.serve.store import (
-    Filters,
-    Store,
-    StoreFullError,
-    StoreOptions,
-    UnreadableStoreError,
-)
+from ragmeter.serve.store import Filters, Store, StoreFullError, StoreOptions, UnreadableStoreError
 
 __all__ = ["postgresql"]
 
@@ -59,9 +53,7 @@ def upkept(kept):
         pass
 
 
-@settings(
-    max_examples=5, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(max_examples=5, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(seed=st.integers(0, 2**32))
 def test_pieces_through_any_server_twice_and_at_once_make_the_tables_of_one(
     runs, postgresql, tmp_path_factory, seed
@@ -86,9 +78,7 @@ def test_pieces_through_any_server_twice_and_at_once_make_the_tables_of_one(
             except Exception as error:
                 failures.append(error)
 
-        threads = [
-            threading.Thread(target=send, args=each) for each in zip(servers, shares, strict=True)
-        ]
+        threads = [threading.Thread(target=send, args=each) for each in zip(servers, shares, strict=True)]
         for thread in threads:
             thread.start()
         for thread in threads:
@@ -168,8 +158,7 @@ def test_one_looks_after_the_store_and_sums_stay(runs, address):
     month = Filters(range_s=30 * DAY_S)
     with ExitStack() as opened:
         servers = [
-            opened.enter_context(store(address, clock=lambda: now[0], keep_s=7 * DAY_S))
-            for _ in range(2)
+            opened.enter_context(store(address, clock=lambda: now[0], keep_s=7 * DAY_S)) for _ in range(2)
         ]
         servers[0].export([at(run, n, now[0] + n) for n, run in enumerate(runs[:4])])
         now[0] = NOW_S
@@ -187,21 +176,14 @@ def test_one_looks_after_the_store_and_sums_stay(runs, address):
         assert {server.stats().requests for server in servers} == {4}
     for overview in after:
         assert overview.requests == before.requests == 8
-        assert {s.name: s.estimate for s in overview.scores} == {
-            s.name: s.estimate for s in before.scores
-        }
+        assert {s.name: s.estimate for s in overview.scores} == {s.name: s.estimate for s in before.scores}
 
 
 def test_the_oldest_make_room_where_there_is_too_little(runs, address):
     """By an estimate of what the rows hold, since files of PostgreSQL do not shrink."""
     with store(address, clock=lambda: NOW_S, max_bytes=2**20) as kept:
         for batch in range(8):
-            kept.export(
-                [
-                    at(runs[n % 8], n, NOW_S - 10_000 + n)
-                    for n in range(batch * 200, batch * 200 + 200)
-                ]
-            )
+            kept.export([at(runs[n % 8], n, NOW_S - 10_000 + n) for n in range(batch * 200, batch * 200 + 200)])
         assert kept.stats().bytes > 2**20
         upkept(kept)
         stats = kept.stats()
@@ -221,9 +203,7 @@ def test_a_connection_that_is_lost_refuses_and_comes_back_by_itself(runs, postgr
         reader = kept.reader()
         kept.take(spans)
         assert reader.overview().requests == 8
-        postgresql.run(
-            f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{name}'"
-        )
+        postgresql.run(f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{name}'")
         kept.take(records)
         assert reader.overview().requests == 8
         with postgresql_connection(address) as holder:
@@ -270,9 +250,7 @@ def test_texts_that_postgresql_does_not_know_are_kept_as_far_as_they_go(runs, ad
     def odd(number, text):
         run = at(runs[0], number, NOW_S)
         sample = run.run.sample.model_copy(update={"question": f"odd {text}?"})
-        return replace(
-            run, run=replace(run.run, sample=sample, metadata={"tenant": "acme", "note": text})
-        )
+        return replace(run, run=replace(run.run, sample=sample, metadata={"tenant": "acme", "note": text}))
 
     with store(address, clock=lambda: NOW_S) as kept:
         kept.export([odd(1, "a\0b"), odd(2, "a\ud800b"), odd(3, "100% \\u0000 ?")])
@@ -395,9 +373,7 @@ def serving(address, **options):
     server = Server(ServeOptions(**given_ | {"store": StoreOptions(url=address)} | options))
     server.start()
     try:
-        with httpx.Client(
-            base_url=f"http://127.0.0.1:{server.http_port}", timeout=PATIENCE_S
-        ) as client:
+        with httpx.Client(base_url=f"http://127.0.0.1:{server.http_port}", timeout=PATIENCE_S) as client:
             yield server, client
     finally:
         server.stop(PATIENCE_S)
@@ -473,9 +449,7 @@ class Sender:
                 while not self.ended.is_set():
                     try:
                         port = next(self._ports)
-                        answer = client.post(
-                            f"http://127.0.0.1:{port}/v1/traces", content=self._body(number)
-                        )
+                        answer = client.post(f"http://127.0.0.1:{port}/v1/traces", content=self._body(number))
                     except httpx.HTTPError:
                         continue
                     if answer.status_code == 200:
@@ -496,9 +470,7 @@ def test_whoever_is_killed_nothing_acknowledged_is_lost(runs, postgresql):
     ]
     try:
         ports = [int(child.stdout.readline()) for child in children]
-        senders = [
-            Sender(body, iter(range(first, 10**6, 3)), iter(ports * 10**5)) for first in (1, 2, 3)
-        ]
+        senders = [Sender(body, iter(range(first, 10**6, 3)), iter(ports * 10**5)) for first in (1, 2, 3)]
 
         def acknowledged():
             return {number for sender in senders for number in sender.acknowledged}
@@ -560,9 +532,7 @@ def test_conversations_and_gaps_are_those_of_a_file(address, tmp_path):
         moved = at(run, number, NOW_S - 60 * number)
         sample = moved.run.sample.model_copy(update={"question": text})
         conversation = f"c{number // 3}" if number < 90 else None
-        found.append(
-            replace(moved, run=replace(moved.run, sample=sample, conversation_id=conversation))
-        )
+        found.append(replace(moved, run=replace(moved.run, sample=sample, conversation_id=conversation)))
     wanted = Filters(range_s=14 * DAY_S)
     told_by = []
     for place in (tmp_path / "serve.db", address):
@@ -578,19 +548,12 @@ def test_conversations_and_gaps_are_those_of_a_file(address, tmp_path):
 
 def test_lists_are_searched_and_narrowed_as_those_of_a_file(address, tmp_path):
     """By words in any case and in three scripts, by every filter, with counts, in order of questions."""
-    texts = (
-        "Where is the Boot?",
-        "Когда действует Гарантия?",
-        "可以退货吗？",
-        "Is 100% wool_like?",
-    )
+    texts = ("Where is the Boot?", "Когда действует Гарантия?", "可以退货吗？", "Is 100% wool_like?")
     found = []
     for number, run in enumerate(scored(40)):
         moved = at(run, number, NOW_S - 60 * number)
         sample = moved.run.sample.model_copy(update={"question": texts[number % 4]})
-        found.append(
-            replace(moved, run=replace(moved.run, sample=sample, conversation_id=f"c{number % 2}"))
-        )
+        found.append(replace(moved, run=replace(moved.run, sample=sample, conversation_id=f"c{number % 2}")))
     wanted = Filters(range_s=DAY_S)
     filters = [
         *(replace(wanted, search=one) for one in ("boot", "гарантия", "退货", "rembrandt 100%", "wool_like", "woolxlike")),
@@ -612,8 +575,6 @@ def test_lists_are_searched_and_narrowed_as_those_of_a_file(address, tmp_path):
             )
     for ours, theirs in zip(*told_by, strict=True):
         assert ours[1] == theirs[1]
-        assert [row.run_id for row in ours[0].requests] == [
-            row.run_id for row in theirs[0].requests
-        ]
+        assert [row.run_id for row in ours[0].requests] == [row.run_id for row in theirs[0].requests]
         assert (ours[0].total, ours[0].next) == (theirs[0].total, theirs[0].next)
     assert [page.total for page, _ in told_by[0][::3]] == [40, 10, 10, 10, 10, 10, 0, 0, 10, 0]

@@ -29,9 +29,7 @@ MONDAY = 1_799_625_600.0  # 2027-01-11 00:00 UTC
 def watching(weeks, kept):
     """One server's watch over what comes to the database."""
     teller, errors = Teller(), ErrorLog()
-    alarming = Alarming(
-        Watch(), lambda since: (), [], lambda name: Guard(name, errors), clock=weeks.clock
-    )
+    alarming = Alarming(Watch(), lambda since: (), [], lambda name: Guard(name, errors), clock=weeks.clock)
     alarming.on_change(teller.told.append)
     alarming.look_elsewhere(ScoredElsewhere(kept.reader(), weeks.clock), SharedClaims(kept))
 
@@ -80,8 +78,7 @@ def test_of_many_that_find_many_at_once_each_is_told_once(postgresql):
                 one.telling.put_claimed(told)
 
         finding = [
-            threading.Thread(target=find, args=(one, chance.sample(changes, len(changes))))
-            for one in servers
+            threading.Thread(target=find, args=(one, chance.sample(changes, len(changes)))) for one in servers
         ]
         for thread in finding:
             thread.start()

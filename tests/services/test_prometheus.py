@@ -123,10 +123,7 @@ def last_week(now):
             'deployment_environment_name="test",'
             'ragmeter_evaluation_direction="higher"}'
         )
-        lines += [
-            f"{series}{labels} {value} {at}"
-            for at in range(now - WEEK_S - 120, now - WEEK_S + 1200, 15)
-        ]
+        lines += [f"{series}{labels} {value} {at}" for at in range(now - WEEK_S - 120, now - WEEK_S + 1200, 15)]
     return "\n".join([*lines, "# EOF", ""])
 
 
@@ -290,13 +287,9 @@ def test_variables_offer_what_there_is_to_choose(prometheus):
     offered = {}
     for variable in board["templating"]["list"]:
         if variable["type"] == "query":
-            metric, label = re.fullmatch(
-                r"label_values\((.+), (\w+)\)", variable["query"]["query"]
-            ).groups()
+            metric, label = re.fullmatch(r"label_values\((.+), (\w+)\)", variable["query"]["query"]).groups()
             found = prometheus.query(filled(metric, **{"$service": ".*"}))
-            offered[variable["name"]] = {
-                one["metric"][label] for one in found if label in one["metric"]
-            }
+            offered[variable["name"]] = {one["metric"][label] for one in found if label in one["metric"]}
     assert offered["workflow"] == {"tides", "counted"}
     assert {"app", "quiet", "empty", "small", "broken", "parts"} <= offered["service"]
     assert offered["environment"] == {"test"}
@@ -320,8 +313,7 @@ def test_means_of_quality_are_recorded_with_their_intervals(prometheus):
     recorded = {
         one["metric"]["__name__"]: float(one["value"][1])
         for one in prometheus.query(
-            '{__name__=~"ragmeter:quality_(mean|lower|upper):20s",'
-            'gen_ai_evaluation_name="context_relevancy"}'
+            '{__name__=~"ragmeter:quality_(mean|lower|upper):20s",gen_ai_evaluation_name="context_relevancy"}'
         )
     }
     mean, lower, upper = (recorded[f"ragmeter:quality_{end}:20s"] for end in ends)

@@ -71,9 +71,7 @@ class Process:
             free.add_value(x)
             conversation.add("all", 0, free, 1.0, x, at)
             if chosen:
-                judged.judged(
-                    x, probability, y if kind == "ok" else None, undefined=kind == "undefined"
-                )
+                judged.judged(x, probability, y if kind == "ok" else None, undefined=kind == "undefined")
                 if kind == "ok":
                     conversation.add("all", 1, judged, 1 / probability, y, at)
 
@@ -133,10 +131,7 @@ def _series(processes):
                                 series = f"ragmeter_quality_{name}_total{{{labels}}}"
                                 points.setdefault(series, {})[(at - START) // SCRAPE_S] = value
     return [
-        {
-            "series": series,
-            "values": " ".join(repr(at[n]) if n in at else "_" for n in range(max(at) + 1)),
-        }
+        {"series": series, "values": " ".join(repr(at[n]) if n in at else "_" for n in range(max(at) + 1))}
         for series, at in points.items()
     ]
 

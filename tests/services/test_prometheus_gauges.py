@@ -14,10 +14,7 @@ def gauges(score, direction, lower, upper, objective):
     """Return an hour of gauges; None: there is none."""
     said = {"lower": lower, "upper": upper, "objective": objective}
     return [
-        {
-            "series": f"ragmeter_quality_{name}{{{OF.format(score, direction)}}}",
-            "values": f"{value}x60",
-        }
+        {"series": f"ragmeter_quality_{name}{{{OF.format(score, direction)}}}", "values": f"{value}x60"}
         for name, value in said.items()
         if value is not None
     ]
@@ -51,11 +48,7 @@ def test_the_rule_fires_where_a_mean_is_surely_on_the_bad_side_and_nowhere_else(
                 "interval": "1m",
                 "input_series": given,
                 "promql_expr_test": [
-                    {
-                        "expr": 'ALERTS{alertstate="firing"}',
-                        "eval_time": f"{minute}m",
-                        "exp_samples": samples,
-                    }
+                    {"expr": 'ALERTS{alertstate="firing"}', "eval_time": f"{minute}m", "exp_samples": samples}
                     for minute, samples in ((5, []), (30, firing))
                 ],
             }
@@ -63,9 +56,6 @@ def test_the_rule_fires_where_a_mean_is_surely_on_the_bad_side_and_nowhere_else(
     }
     (tmp_path / "test.yml").write_text(yaml.safe_dump(tests))
     done = subprocess.run(
-        [promtool, "test", "rules", str(tmp_path / "test.yml")],
-        check=False,
-        capture_output=True,
-        text=True,
+        [promtool, "test", "rules", str(tmp_path / "test.yml")], check=False, capture_output=True, text=True
     )
     assert done.returncode == 0, done.stdout + done.stderr

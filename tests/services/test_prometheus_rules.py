@@ -52,10 +52,7 @@ def quality(means, *, each=10, score="faithfulness", workflow="shop_qa", low=Non
     }
     if low is not None:
         growth["low"] = [(points, each * share) for points, share in low]
-    return {
-        series(f"ragmeter_quality_{name}_total", **labels): grown(steps)
-        for name, steps in growth.items()
-    }
+    return {series(f"ragmeter_quality_{name}_total", **labels): grown(steps) for name, steps in growth.items()}
 
 
 def judged(points, *, each=10, weight=10.0, value=0.9, missing=0.0, low=None, **labels):
@@ -189,9 +186,7 @@ def traffic(per_hour, weeks, seed, **labels):
         for name in PARTS:
             texts[name].append(f"{sums[name]:.6f}")
     labels = {**FAITHFULNESS, **labels}
-    return {
-        series(f"ragmeter_quality_{name}_total", **labels): " ".join(texts[name]) for name in PARTS
-    }
+    return {series(f"ragmeter_quality_{name}_total", **labels): " ".join(texts[name]) for name in PARTS}
 
 
 def test_few_requests_of_unchanged_quality_raise_no_alarm_in_three_weeks(alarms):
@@ -246,9 +241,7 @@ def test_a_judged_mean_that_falls_is_told_and_another_judge_is_another_score(ala
     for part in ("wy", "wl", "wu", "qy", "qyy", "qxy"):
         key = name.replace("_wy_", f"_{part}_")
         step = float(bad[key].split("+")[1].split("x")[0])
-        bad[key] = grown(
-            [(points, step * share) for (points, _), share in zip(fall, (1, 0.6), strict=True)]
-        )
+        bad[key] = grown([(points, step * share) for (points, _), share in zip(fall, (1, 0.6), strict=True)])
     other = judged(9 * HALVES, job="other")
     other |= {
         key.replace("j1", "j2"): f"_x{9 * HALVES} {text}"
@@ -256,11 +249,7 @@ def test_a_judged_mean_that_falls_is_told_and_another_judge_is_another_score(ala
     }
     alarms(
         {**good, **bad, **other},
-        {
-            9 * DAY + 7 * 60: {
-                "RagmeterQualityFell": [{**FAITHFULNESS, "job": "bad", "ragmeter_judge": "j1"}]
-            }
-        },
+        {9 * DAY + 7 * 60: {"RagmeterQualityFell": [{**FAITHFULNESS, "job": "bad", "ragmeter_judge": "j1"}]}},
         **LONG,
     )
 
@@ -329,10 +318,7 @@ def test_what_is_bad_from_the_first_day_and_still_in_the_second_week_is_told(ala
 
 def test_an_objective_that_nobody_counts_is_told(alarms):
     well = [(240, 0.01)]
-    given = {
-        **quality([(240, 0.9)], job="counts", low=well),
-        **quality([(240, 0.9)], job="does not count"),
-    }
+    given = {**quality([(240, 0.9)], job="counts", low=well), **quality([(240, 0.9)], job="does not count")}
     text = {"objective": OBJECTIVE}
     alarms(
         given,
@@ -359,17 +345,11 @@ def test_an_instance_that_scores_nothing_does_not_hide_behind_the_others(alarms)
             given |= counter("ragmeter_results_total", steps, ragmeter_status=status, **where)
         if sampled_out is not None:
             given |= counter(
-                "ragmeter_dropped_total",
-                [(480, sampled_out)],
-                ragmeter_reason="sampled_out",
-                **where,
+                "ragmeter_dropped_total", [(480, sampled_out)], ragmeter_reason="sampled_out", **where
             )
         if missing is not None:
             given |= counter(
-                "ragmeter_missing_inputs_total",
-                [(480, missing)],
-                ragmeter_missing="reference",
-                **where,
+                "ragmeter_missing_inputs_total", [(480, missing)], ragmeter_missing="reference", **where
             )
         return given
 
@@ -421,11 +401,7 @@ def test_scores_that_workers_write_late_are_told_by_workers_and_service(alarms):
         **delayed("rare", "shop", [4000.0], each=0.1),
     }
     late = [{"job": one, "ragmeter_service_name": "shop"} for one in ("ragmeter-worker", "rare")]
-    alarms(
-        given,
-        {10: {"RagmeterScoresLate": []}, 120: {"RagmeterScoresLate": late}},
-        groups="itself",
-    )
+    alarms(given, {10: {"RagmeterScoresLate": []}, 120: {"RagmeterScoresLate": late}}, groups="itself")
 
 
 def test_an_application_whose_requests_workers_score_is_not_missed_until_no_worker_does(alarms):
@@ -457,9 +433,7 @@ def test_an_application_whose_requests_workers_score_is_not_missed_until_no_work
     )
 
 
-def test_a_detached_callback_is_missed_at_the_same_hour_and_where_requests_are_few_on_the_same_day(
-    alarms,
-):
+def test_a_detached_callback_is_missed_at_the_same_hour_and_where_requests_are_few_on_the_same_day(alarms):
     points, ends = 18 * HALVES, 8 * HALVES
     captured = "ragmeter_captured_total"
     given = {
@@ -497,9 +471,7 @@ def test_values_that_are_missing_are_told_of_free_and_of_judged_scores(alarms):
         return {
             key: text
             for part, one in parts.items()
-            for key, text in counter(
-                f"ragmeter_quality_{part}_total", [(180, one)], job=job, **name
-            ).items()
+            for key, text in counter(f"ragmeter_quality_{part}_total", [(180, one)], job=job, **name).items()
         }
 
     given = {
@@ -527,11 +499,7 @@ def test_shares_are_told_when_they_are_surely_too_large(alarms):
 
     def verdicts(job, bad, every):
         given = counter(
-            "ragmeter_verdicts_total",
-            [(480, every - bad)],
-            ragmeter_verdict="good",
-            job=job,
-            **workflow,
+            "ragmeter_verdicts_total", [(480, every - bad)], ragmeter_verdict="good", job=job, **workflow
         )
         if bad:
             given |= counter(
@@ -543,9 +511,7 @@ def test_shares_are_told_when_they_are_surely_too_large(alarms):
         model = {"gen_ai_request_model": "m", "job": job}
         given = counter("ragmeter_judge_calls_total", [(480, every - failed)], **model)
         if failed:
-            given |= counter(
-                "ragmeter_judge_calls_total", [(480, failed)], error_type="timeout", **model
-            )
+            given |= counter("ragmeter_judge_calls_total", [(480, failed)], error_type="timeout", **model)
         return given
 
     given = {
@@ -572,9 +538,7 @@ def test_shares_are_told_when_they_are_surely_too_large(alarms):
                 "RagmeterRetrievalsEmpty": [
                     {"job": one, **workflow} for one in ("empty", "empty, other spelling")
                 ],
-                "RagmeterManyBadRequests": [
-                    {"job": one, **workflow} for one in ("bad", "rare and bad")
-                ],
+                "RagmeterManyBadRequests": [{"job": one, **workflow} for one in ("bad", "rare and bad")],
                 "RagmeterJudgeFailing": [{"job": "failing", **model}],
             }
         },

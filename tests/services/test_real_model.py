@@ -91,9 +91,7 @@ def dealt(language, *, proxy):
 
 def judge_at(recording, **options):
     """A judge that remembers nothing and is patient: the machine may be busy."""
-    return OpenAIJudge(
-        "smollm2", recording.url, "none", max_retries=0, timeout_s=240, cache=False, **options
-    )
+    return OpenAIJudge("smollm2", recording.url, "none", max_retries=0, timeout_s=240, cache=False, **options)
 
 
 def judged(name, sample, judge, recording):

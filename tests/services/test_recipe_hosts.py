@@ -72,9 +72,7 @@ def scored(folder):
     path = folder / "scored.jsonl"
     wait_until(lambda: path.exists() and path.read_text().endswith("\n"), 60, "nothing was scored")
     lines = [json.loads(line) for line in path.read_text().splitlines()]
-    return [
-        (one["question"], one["answer"], one["status"], one["verdict"]["word"]) for one in lines
-    ]
+    return [(one["question"], one["answer"], one["status"], one["verdict"]["word"]) for one in lines]
 
 
 def is_there(page, selector):
@@ -106,14 +104,7 @@ def test_a_chat_in_streamlit(served, pages, tmp_path):
 
 
 def test_a_chat_in_chainlit(served, pages, tmp_path):
-    command = [
-        "chainlit",
-        "run",
-        "chainlit_app.py",
-        "--headless",
-        "--port={port}",
-        "--host=127.0.0.1",
-    ]
+    command = ["chainlit", "run", "chainlit_app.py", "--headless", "--port={port}", "--host=127.0.0.1"]
     with served(command, "/project/translations?language=en-US") as url:
         page = pages.open(url)
         type_into(page, "#chat-input", QUESTION)
@@ -143,9 +134,5 @@ def test_the_notebook_shows_its_results_as_a_table(hosts, tmp_path):
     assert "<b>2 requests</b>" in shown
     assert 'aria-label="2 values of lexical_groundedness from 0 to 1; mean' in shown
     assert re.search(r'data-is="95 % interval">0\.\d\d – [01]\.\d\d<', shown)
-    assert (
-        shown.index("95 % interval")
-        < shown.index("Worst first")
-        < shown.index("goods be sent back")
-    )
+    assert shown.index("95 % interval") < shown.index("Worst first") < shown.index("goods be sent back")
     assert "<script" not in shown

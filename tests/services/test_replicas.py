@@ -29,17 +29,10 @@ def balancing(servers):
     """The part of the page's configuration that spreads traces, with these servers."""
     config = shown_on("already-traced.md", "Behind a Collector")
     http, grpc = listening_here(config, "otlp/applications")
-    del (
-        config["receivers"]["otlp/scored"],
-        config["processors"],
-        config["exporters"]["otlp_http/backend"],
-    )
+    del (config["receivers"]["otlp/scored"], config["processors"], config["exporters"]["otlp_http/backend"])
     balancer = config["exporters"]["load_balancing"]
     balancer["resolver"]["static"]["hostnames"] = [server.grpc for server in servers]
-    balancer["protocol"]["otlp"]["retry_on_failure"] = {
-        "max_elapsed_time": "0s",
-        "max_interval": "1s",
-    }
+    balancer["protocol"]["otlp"]["retry_on_failure"] = {"max_elapsed_time": "0s", "max_interval": "1s"}
     pipelines = config["service"]["pipelines"]
     config["service"]["pipelines"] = {
         name: pipelines[name] for name in ("traces/applications", "logs/applications")
@@ -63,11 +56,7 @@ def health(server):
     return httpx.get(f"{server.http}/healthz", timeout=60).json()
 
 
-def test_a_server_that_is_killed_and_comes_back_loses_nothing(
-    collector_program,
-    postgresql,
-    tmp_path,
-):
+def test_a_server_that_is_killed_and_comes_back_loses_nothing(collector_program, postgresql, tmp_path):
     """What waits for it waits in the Collector, what it had in its spool; both pages show all requests once."""
     receiver = OtlpReceiver()
     store = {"RAGMETER_SERVE_STORE": postgresql.database(), **QUICK}
@@ -87,9 +76,7 @@ def test_a_server_that_is_killed_and_comes_back_loses_nothing(
             ]  # fmt: skip
             with serving(tmp_path / "2b", receiver.url, *spools[1], *ports, **store) as again:
                 wait_until(
-                    lambda: (
-                        {span.trace_id for span in spans_of(receiver) if span.verdict} >= set(asked)
-                    ),
+                    lambda: {span.trace_id for span in spans_of(receiver) if span.verdict} >= set(asked),
                     ARRIVED_S,
                     "not every request was scored",
                 )
@@ -105,15 +92,11 @@ def test_a_server_that_is_killed_and_comes_back_loses_nothing(
         if span.scores:
             said[span.trace_id, span.span_id].append(span.scores)
     receiver.close()
-    assert set(Counter(trace for trace, _ in said).values()) == {
-        2
-    }  # what came again has the same ids
+    assert set(Counter(trace for trace, _ in said).values()) == {2}  # what came again has the same ids
     assert all(all(one == several[0] for one in several) for several in said.values())
 
 
-def test_what_waits_for_a_server_waits_on_the_collectors_disk(
-    collector_program, postgresql, tmp_path
-):
+def test_what_waits_for_a_server_waits_on_the_collectors_disk(collector_program, postgresql, tmp_path):
     """As examples/deploy has it: server and Collector go away, and every request is shown once."""
     receiver = OtlpReceiver()
     store = {"RAGMETER_SERVE_STORE": postgresql.database(), **QUICK}
@@ -184,10 +167,7 @@ def test_traces_that_are_open_when_a_server_is_added_end_as_partial_and_are_coun
         assert 0 < moved < COUNT
         wait_until(lambda: health(one)["partial_traces"] == moved, ARRIVED_S, "they do not end")
         wait_until(
-            lambda: (
-                {span.trace_id for span in spans_of(receiver) if span.verdict}
-                == set(map(trace_of, names))
-            ),
+            lambda: {span.trace_id for span in spans_of(receiver) if span.verdict} == set(map(trace_of, names)),
             ARRIVED_S,
             "not every request was scored",
         )

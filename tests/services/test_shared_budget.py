@@ -171,8 +171,7 @@ def test_its_keys_lie_in_one_slot_and_old_seconds_go(redis_server, patient_redis
     with redis.Redis.from_url(redis_server.url) as client:
         keys = sorted(client.keys())
         assert keys == [
-            f"ragmeter:{{judge-budget:default}}:{k}".encode()
-            for k in ("settings", "spent", "window")
+            f"ragmeter:{{judge-budget:default}}:{k}".encode() for k in ("settings", "spent", "window")
         ]
         assert len({redis.cluster.key_slot(key) for key in keys}) == 1
         settings, spent, window = keys
@@ -253,9 +252,7 @@ def test_what_was_spent_for_good_survives_an_emptied_redis(redis_server, patient
     assert taken(another, 1) is None
 
 
-def test_a_sum_that_was_evicted_alone_is_brought_before_anything_is_granted(
-    redis_server, patient_redis
-):
+def test_a_sum_that_was_evicted_alone_is_brought_before_anything_is_granted(redis_server, patient_redis):
     """A Redis that is full may forget one key of several; a process that has just begun knows no better."""
     limits = {"max_cost": 1.0, "input_price": 1e5}  # 0.1 a token
     first = SharedBudget(redis_server.url, **limits)
@@ -446,9 +443,7 @@ def take(url, limit, settles):
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 5, 8])
-def test_what_a_killed_process_held_counts_for_its_minute_and_comes_back(
-    count, redis_server, patient_redis
-):
+def test_what_a_killed_process_held_counts_for_its_minute_and_comes_back(count, redis_server, patient_redis):
     limit = 40
     results = in_processes(count, HOLDING, redis_server.url, limit)
     granted = [at for result in results for at in result]
@@ -490,9 +485,7 @@ def main(number, url, limits, stop):
 
 
 @pytest.mark.long_form
-def test_eight_processes_stay_within_the_limits_while_redis_is_killed_at_random(
-    redis_server, tmp_path
-):
+def test_eight_processes_stay_within_the_limits_while_redis_is_killed_at_random(redis_server, tmp_path):
     """It comes back empty each time, and learns from those who run what they took."""
     limits = [
         {"calls_per_minute": 300, "share": 0.0},

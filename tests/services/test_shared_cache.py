@@ -70,8 +70,7 @@ def test_answers_stand_for_as_long_as_was_asked(redis_server, patient_redis):
 
 
 @pytest.mark.parametrize(
-    "foreign",
-    [b"", b"\xff\xfe", b"{}", b'["yes", 3]', b"[1.5, null]", b"[" * 5000, b"[true, null, null]"],
+    "foreign", [b"", b"\xff\xfe", b"{}", b'["yes", 3]', b"[1.5, null]", b"[" * 5000, b"[true, null, null]"]
 )
 def test_a_foreign_value_is_a_miss(redis_server, patient_redis, foreign):
     with redis.Redis.from_url(redis_server.url) as client:
@@ -137,9 +136,7 @@ def test_the_password_is_neither_shown_nor_pickled(start_redis, monkeypatch, pat
 
 
 @pytest.mark.parametrize("scoring", ["thread", "process"])
-def test_budget_and_cache_hold_however_requests_are_scored(
-    start_redis, monkeypatch, scoring, patient_redis
-):
+def test_budget_and_cache_hold_however_requests_are_scored(start_redis, monkeypatch, scoring, patient_redis):
     """Two meters ask about five questions, one of them twice; each call is booked."""
     redis_server = start_redis("--requirepass", "hidden")
     url = redis_server.url.replace("redis://", "redis://:hidden@")

@@ -84,9 +84,9 @@ def ask(server, spring_jars, tmp_path):
                 ["java", *started],
                 cwd=tmp_path, capture_output=True, text=True, timeout=250, check=False,
             )  # fmt: skip
-        assert [line[7:] for line in done.stdout.splitlines() if line.startswith("ANSWER ")] == [
-            *ANSWERS
-        ], done.stdout[-4000:]
+        assert [line[7:] for line in done.stdout.splitlines() if line.startswith("ANSWER ")] == [*ANSWERS], (
+            done.stdout[-4000:]
+        )
         return wait_until(lambda: _heard(server), 60, "the requests were not read")
 
     return run

@@ -4,14 +4,7 @@ from live_app import SwitchableRetriever
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
-from otel_collector import (
-    ARRIVED_S,
-    collecting,
-    deciding_at_the_end,
-    listening_here,
-    shown_on,
-    spans_of,
-)
+from otel_collector import ARRIVED_S, collecting, deciding_at_the_end, listening_here, shown_on, spans_of
 from otlp_receiver import OtlpReceiver
 from processes import wait_until
 from rag_apps import QUESTION, TEXTS, langchain_chain
@@ -23,9 +16,7 @@ from ragmeter.exporters.otel import OpenTelemetryExporter
 COUNT = 40
 
 
-def test_the_bad_requests_of_an_application_with_a_meter_are_kept_and_few_others(
-    collector_program, tmp_path
-):
+def test_the_bad_requests_of_an_application_with_a_meter_are_kept_and_few_others(collector_program, tmp_path):
     config = shown_on("production.md", "Keeping the traces of bad requests")
     http, _ = listening_here(config, "otlp")
     backend, everything = OtlpReceiver(), OtlpReceiver()
@@ -39,9 +30,7 @@ def test_the_bad_requests_of_an_application_with_a_meter_are_kept_and_few_others
     with collecting(collector_program, config, tmp_path / "collector"):
         verdicts = ask_all(f"{http}/v1/traces")
         wait_until(
-            lambda: (
-                {span.trace_id for span in spans_of(everything) if span.verdict} >= set(verdicts)
-            ),
+            lambda: {span.trace_id for span in spans_of(everything) if span.verdict} >= set(verdicts),
             ARRIVED_S,
             "not every request arrived",
         )

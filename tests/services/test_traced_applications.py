@@ -107,9 +107,7 @@ def test_every_request_is_scored_once_in_its_own_trace(asked):
     """In the project of the application's spans, too: Phoenix keeps a trace together."""
     assert len(asked.rows) == len(QUESTIONS)
     verdicts = Counter(
-        span["context"]["trace_id"]
-        for span in asked.spans
-        if "ragmeter.verdict" in span["attributes"]
+        span["context"]["trace_id"] for span in asked.spans if "ragmeter.verdict" in span["attributes"]
     )
     assert verdicts == dict.fromkeys(asked.rows, 1)
     assert {span["context"]["trace_id"] for span in asked.spans} == set(asked.rows)
@@ -144,19 +142,13 @@ def test_scores_equal_those_of_the_sample_without_any_tracing(asked):
     with RagMeter(exporters=[memory]) as meter:
         for row in asked.rows.values():
             [request] = [one for one in SHOP["requests"] if one["question"] == row["question"]]
-            contexts = [
-                RetrievedContext(text=SHOP["documents"][name], id=name) for name in request["finds"]
-            ]
-            meter.submit(
-                RagSample(question=row["question"], answer=row["answer"], contexts=tuple(contexts))
-            )
+            contexts = [RetrievedContext(text=SHOP["documents"][name], id=name) for name in request["finds"]]
+            meter.submit(RagSample(question=row["question"], answer=row["answer"], contexts=tuple(contexts)))
         assert meter.flush(60)
     plain = {one.run.sample.question: one.scores for one in memory.results}
     for trace, row in asked.rows.items():
         expected = {
-            name: score.value
-            for name, score in plain[row["question"]].items()
-            if score.value is not None
+            name: score.value for name, score in plain[row["question"]].items() if score.value is not None
         }
         found = scores_of(asked, trace)
         assert {name: found[name] for name in expected} == pytest.approx(expected), row["question"]

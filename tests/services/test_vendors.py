@@ -34,9 +34,7 @@ def application(name, way, home, url, grpc_port, environment):
     """Run it with a backend at an address; return what it printed and what it said."""
     vendor = VENDORS[name]
     python = Path(ENVIRONMENTS, name, "bin", "python")
-    variables = {
-        key: value.format(url=url, grpc_port=grpc_port) for key, value in vendor.environment.items()
-    }
+    variables = {key: value.format(url=url, grpc_port=grpc_port) for key, value in vendor.environment.items()}
     command = [str(python.with_name(one)) for one in vendor.command]
     done = subprocess.run(
         [*command, str(python), str(HERE / "app.py"), name, way],
@@ -104,9 +102,7 @@ def test_a_closed_way_is_said(name, way, alone, tmp_path):
         assert not _theirs(alone(name)) - _theirs(arrived)
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=installed(name)) for name in ("ddtrace", "mlflow")]
-)
+@pytest.mark.parametrize("name", [pytest.param(name, marks=installed(name)) for name in ("ddtrace", "mlflow")])
 def test_where_a_way_is_closed_the_server_scores_what_it_passes_on(name, tmp_path):
     """As docs/backends.md says: the vendor sends to ``ragmeter serve --forward``, and nothing is attached."""
     with (
@@ -130,16 +126,12 @@ def test_scores_stand_on_the_vendors_own_trace(name, way, alone, tmp_path):
     assert told is not None, said
     stats = told["stats"]
     assert told["flushed"], (stats, said)
-    assert (stats["dropped"], stats["internal_errors"], stats["export_errors"]) == ({}, {}, {}), (
-        said
-    )
+    assert (stats["dropped"], stats["internal_errors"], stats["export_errors"]) == ({}, {}, {}), said
     assert stats["captured"] == stats["exported"] >= ASKED
     assert "ragmeter contained" not in said, said
 
     ours = [one for one in arrived if one.scope == "ragmeter"]
-    verdicts = {
-        one.trace for one in ours if one.signal == "traces" and "ragmeter.verdict" in one.attributes
-    }
+    verdicts = {one.trace for one in ours if one.signal == "traces" and "ragmeter.verdict" in one.attributes}
     assert verdicts >= set(told["traces"]), _shown(arrived)
     assert {one.signal for one in ours} == set(VENDORS[name].signals)
     assert not [one.text for one in ours if any(text in one.text for text in TEXTS)]
@@ -169,9 +161,7 @@ def test_the_doctor_names_what_is_set_up_and_what_became_of_requests(name, tmp_p
 def _theirs(arrived):
     """Count the spans of others by name and scope, and name their log records and metrics."""
     spans = Counter(
-        (one.scope, one.name)
-        for one in arrived
-        if one.signal == "traces" and one.scope != "ragmeter"
+        (one.scope, one.name) for one in arrived if one.signal == "traces" and one.scope != "ragmeter"
     )
     rest = {
         (one.signal, one.scope, one.name)

@@ -39,9 +39,7 @@ def sent(zipkin, collector_program, tmp_path_factory):
     config = shown_on("backends.md", "Zipkin")
     http, _ = listening_here(config, "otlp")
     config["exporters"]["zipkin"]["endpoint"] = f"{zipkin}/api/v2/spans"
-    provider = TracerProvider(
-        resource=Resource.create({"service.name": "shop"}), shutdown_on_exit=False
-    )
+    provider = TracerProvider(resource=Resource.create({"service.name": "shop"}), shutdown_on_exit=False)
     provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter(f"{http}/v1/traces")))
     memory = InMemoryExporter()
     meter = RagMeter(exporters=[memory, OpenTelemetryExporter(tracer_provider=provider)])
@@ -57,9 +55,7 @@ def sent(zipkin, collector_program, tmp_path_factory):
         provider.shutdown()
         results = {f"{one.run.trace_id:032x}": one for one in memory.results}
         for trace in results:
-            wait_until(
-                lambda trace=trace: len(spans(zipkin, trace)) == 3, ARRIVED_S, "no spans came"
-            )
+            wait_until(lambda trace=trace: len(spans(zipkin, trace)) == 3, ARRIVED_S, "no spans came")
     return Sent(results)
 
 
@@ -98,9 +94,7 @@ def test_a_search_finds_requests_by_verdict_and_by_a_score_s_exact_value(zipkin,
     assert found(zipkin, "ragmeter.score.empty_retrieval=1.0") == set()
 
 
-def test_a_person_reads_the_verdict_and_the_scores_on_the_trace_page(
-    zipkin, sent, browser, keep_picture
-):
+def test_a_person_reads_the_verdict_and_the_scores_on_the_trace_page(zipkin, sent, browser, keep_picture):
     trace = sent.trace("good")
     page = browser.open(f"{zipkin}/zipkin/traces/{trace}", width=1400, height=800)
     page.wait_for("shop: invoke_workflow tides")

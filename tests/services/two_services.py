@@ -16,9 +16,7 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.trace import SpanKind
 
-SHOP = json.loads(
-    Path(__file__).with_name("traced").joinpath("shop.json").read_text(encoding="utf-8")
-)
+SHOP = json.loads(Path(__file__).with_name("traced").joinpath("shop.json").read_text(encoding="utf-8"))
 
 
 def ask_many(http, grpc, count, *, at_once=8):

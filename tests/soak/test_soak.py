@@ -226,15 +226,10 @@ def test_llama_index_requests_leave_nothing_behind():
 
     tally = Tally()
     expected = Counter()
-    with (
-        RagMeter(exporters=[tally], limits=Limits(late_window=10)) as meter,
-        RagMeterHandler(meter) as handler,
-    ):
+    with RagMeter(exporters=[tally], limits=Limits(late_window=10)) as meter, RagMeterHandler(meter) as handler:
 
         def engine(streaming=False, **model):
-            return index().as_query_engine(
-                llm=ScriptedLLM(prompts=[], **model), streaming=streaming
-            )
+            return index().as_query_engine(llm=ScriptedLLM(prompts=[], **model), streaming=streaming)
 
         whole, streaming = engine(), engine(streaming=True)
         failing = engine(fail_with=RuntimeError)

@@ -61,9 +61,7 @@ def test_a_message_has_mean_interval_number_and_the_worst_rows_without_their_tex
     with pytest.raises(QualityError) as caught:
         assert_quality(rows, "recall>=0.8")
     first, *worst = str(caught.value).splitlines()
-    assert first == (
-        "fail: recall at least 0.8: mean 0.608, 95 % interval 0.510 to 0.705, 100 values"
-    )
+    assert first == ("fail: recall at least 0.8: mean 0.608, 95 % interval 0.510 to 0.705, 100 values")
     assert [line.split()[1] for line in worst] == ["63", "64", "65", "66", "67"]
     assert worst[0] == "  row 63 0.000"
 

@@ -55,9 +55,7 @@ def test_what_fell_fails_with_the_interval_and_the_rows_that_fell(baseline):
 
 def test_a_limit_names_the_scores_that_are_compared_and_still_has_to_be_reached(baseline):
     with pytest.raises(QualityError, match=r"^fail: recall at least 0.9"):
-        assert_quality(
-            _samples(2), "recall>=0.9", baseline=baseline, tolerance=0.9, metrics=METRICS
-        )
+        assert_quality(_samples(2), "recall>=0.9", baseline=baseline, tolerance=0.9, metrics=METRICS)
 
 
 def test_few_rows_decide_nothing_and_other_questions_block(baseline):
@@ -122,9 +120,7 @@ def test_the_command_line_s_file_is_a_baseline(tmp_path):
         for sample in _samples(1)
     ]
     data.write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
-    done = CliRunner().invoke(
-        app, ["evaluate", str(data), "--metrics", METRICS[0], "--out", str(out)]
-    )
+    done = CliRunner().invoke(app, ["evaluate", str(data), "--metrics", METRICS[0], "--out", str(out)])
     assert done.exit_code == 0, done.output
 
     assert assert_quality(_samples(1), baseline=out, metrics=METRICS).outcome == "pass"

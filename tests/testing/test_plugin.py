@@ -98,9 +98,7 @@ def test_metrics(ragmeter_meter, ragmeter_results):
 """
     )
     result.assert_outcomes(passed=2, failed=3)
-    result.stdout.fnmatch_lines(
-        ["*fail: recall at least 0.8: mean 0.000*", "*the test needs ragmeter_meter*"]
-    )
+    result.stdout.fnmatch_lines(["*fail: recall at least 0.8: mean 0.000*", "*the test needs ragmeter_meter*"])
     result.stdout.fnmatch_lines(["*AssertionError: assert 'its own' == 'failure'*"])
 
 

@@ -67,18 +67,14 @@ _STORES = re.compile(
     r"vector|chroma|pinecone|qdrant|weaviate|milvus|faiss|lancedb|marqo|vespa|opensearch|elasticsearch|turbopuffer",
     re.IGNORECASE,
 )
-_WRITES = re.compile(
-    r"\b(?:add|upsert|insert|delete|update|create|index|write|drop)", re.IGNORECASE
-)
+_WRITES = re.compile(r"\b(?:add|upsert|insert|delete|update|create|index|write|drop)", re.IGNORECASE)
 _RETRIEVES = re.compile(
     r"retriev|similarity|"
     r"(?:vector|semantic|hybrid|knowledge|doc\w*|index|kb|rag)[ _.-]?(?:search|query|lookup)|"
     r"search[ _.-]?(?:doc|index|knowledge|kb|vector|chunk|passage)|fetch[ _.-]?(?:doc|context|chunk)",
     re.IGNORECASE,
 )
-_MODELS = re.compile(
-    r"(?:.*[._])?(?:request\.)?(?:model|model_name|model_id|llm\.model)", re.IGNORECASE
-)
+_MODELS = re.compile(r"(?:.*[._])?(?:request\.)?(?:model|model_name|model_id|llm\.model)", re.IGNORECASE)
 _REPLIED = re.compile(r"(?:completion|output)_tokens$|finish_reasons?$", re.IGNORECASE)
 _TOOLS = ("gen_ai.tool.name", "tool.name", "tool_name")
 _QUESTIONS = "question query inputs input prompt messages".split()
@@ -188,15 +184,12 @@ class AnySpan(Reader):
             return fields.kind
         if any(key in attributes for key in _TOOLS):
             return "tool"
-        if sent_in(span) or (
-            fields.has_model and ("prompt" in fields.given or "messages" in fields.given)
-        ):
+        if sent_in(span) or (fields.has_model and ("prompt" in fields.given or "messages" in fields.given)):
             return "model"
         if fields.has_model and ("request" in fields.given or "response" in fields.out):
             return "model"
         listed = any(
-            documents_in(value) is not None
-            and (word in _DOCUMENTS or _RETRIEVES.search(span.name) is not None)
+            documents_in(value) is not None and (word in _DOCUMENTS or _RETRIEVES.search(span.name) is not None)
             for word, value in fields.out.items()
             if not isinstance(value, str)
         )
@@ -204,9 +197,7 @@ class AnySpan(Reader):
             return "retrieval"
         if fields.given and fields.out:
             return "step"
-        if fields.has_model and any(
-            attributes.get(key) for key in filter(_REPLIED.search, attributes)
-        ):
+        if fields.has_model and any(attributes.get(key) for key in filter(_REPLIED.search, attributes)):
             return "model"  # its texts are switched off
         return "other" if "gen_ai.operation.name" in attributes or fields.has_model else None
 
@@ -227,9 +218,7 @@ class AnySpan(Reader):
         return self.answer(span) if _fields(span).out.keys() & _DOCUMENTS else None
 
     def documents(self, span: SpanRecord) -> Documents:
-        hits = [
-            dict(event.attributes) for event in span.events if event.name.endswith("query.result")
-        ]
+        hits = [dict(event.attributes) for event in span.events if event.name.endswith("query.result")]
         if hits:
             rows = [{key.rpartition(".")[2]: item for key, item in hit.items()} for hit in hits]
             found = documents_in(rows)

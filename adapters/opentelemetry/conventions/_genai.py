@@ -56,9 +56,7 @@ class GenAI(Reader):
         return _ROLES.get(operation) if isinstance(operation, str) else None
 
     def tool_name(self, span: SpanRecord) -> str:
-        return str(
-            span.attributes.get("gen_ai.tool.name") or span.name.removeprefix("execute_tool ")
-        )
+        return str(span.attributes.get("gen_ai.tool.name") or span.name.removeprefix("execute_tool "))
 
     def question(self, span: SpanRecord) -> str | None:
         asked = last_of(sent_in(span), "user")

@@ -10,23 +10,13 @@ import re
 from typing import Any
 
 from ragmeter.adapters.opentelemetry.record import SpanRecord
-from ragmeter.adapters.reading.values import (
-    Document,
-    answer_in,
-    mapping_of,
-    query_in,
-    question_in,
-)
+from ragmeter.adapters.reading.values import Document, answer_in, mapping_of, query_in, question_in
 
 from ._reader import Documents, Reader, Role
 
 _PIPELINE = re.compile(r"haystack\.(?:async_)?pipeline\.run")
-_FIELDS = frozenset(
-    {"id", "content", "score", "blob", "embedding", "sparse_embedding", "dataframe", "meta"}
-)
-_MAKERS = re.compile(
-    r".*(?:Joiner|Converter|Splitter|Cleaner|Writer|Fetcher|Embedder|Preprocessor)"
-)
+_FIELDS = frozenset({"id", "content", "score", "blob", "embedding", "sparse_embedding", "dataframe", "meta"})
+_MAKERS = re.compile(r".*(?:Joiner|Converter|Splitter|Cleaner|Writer|Fetcher|Embedder|Preprocessor)")
 
 
 class Haystack(Reader):
@@ -62,9 +52,7 @@ class Haystack(Reader):
 
     def question(self, span: SpanRecord) -> str | None:
         inputs = mapping_of(span.attributes.get("haystack.pipeline.input_data"))
-        return (
-            super().question(span) or question_in(inputs) or (query_in(inputs) if inputs else None)
-        )
+        return super().question(span) or question_in(inputs) or (query_in(inputs) if inputs else None)
 
     def answer(self, span: SpanRecord) -> str | None:
         value = span.attributes.get("haystack.pipeline.output_data")
@@ -76,10 +64,7 @@ class Haystack(Reader):
         if not isinstance(raw, list) or len(raw) != len(found.items):
             return found
         # Flattened: the store's metadata is beside the document's own fields.
-        return Documents(
-            tuple(map(_with_metadata, found.items, raw)),
-            found.missing,
-        )
+        return Documents(tuple(map(_with_metadata, found.items, raw)), found.missing)
 
 
 def _with_metadata(item: Document, raw: Any) -> Document:

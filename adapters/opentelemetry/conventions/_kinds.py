@@ -44,13 +44,7 @@ class KindReader(Reader):
     """
 
     def __init__(
-        self,
-        name: str,
-        kind_key: str,
-        input_key: str,
-        output_key: str,
-        switch: str,
-        system_key: str = "",
+        self, name: str, kind_key: str, input_key: str, output_key: str, switch: str, system_key: str = ""
     ) -> None:
         self.name = name
         self.input_key = input_key

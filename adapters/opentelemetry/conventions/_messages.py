@@ -35,8 +35,7 @@ def holds_content(name: str) -> bool:
 def holds_messages(note: LogNote) -> bool:
     """Return whether a log record contains a model's input or reply."""
     return holds_content(_event_of(note)) or any(
-        _value_in(note, key) is not None
-        for key in ("gen_ai.input.messages", "gen_ai.output.messages")
+        _value_in(note, key) is not None for key in ("gen_ai.input.messages", "gen_ai.output.messages")
     )
 
 
@@ -50,17 +49,12 @@ def with_logs(spans: Iterable[SpanRecord], logs: Iterable[LogNote]) -> Iterable[
     for note in logs:
         if holds_messages(note):
             body = note.body if isinstance(note.body, dict) else {"content": note.body}
-            given = {
-                **note.attributes,
-                **{key: item for key, item in body.items() if item is not None},
-            }
+            given = {**note.attributes, **{key: item for key, item in body.items() if item is not None}}
             notes.setdefault(note.span_id, []).append(SpanNote(_event_of(note), given))
     if not notes:
         return spans
     return [
-        replace(span, events=(*span.events, *notes[span.span_id]))
-        if span.span_id in notes
-        else span
+        replace(span, events=(*span.events, *notes[span.span_id])) if span.span_id in notes else span
         for span in spans
     ]
 
@@ -92,9 +86,7 @@ def said_in(span: SpanRecord) -> str | None:
     if not choices:
         *_, (role, given) = [("", {}), *_message_events(span)]
         choices = _message(role, given) if role == "assistant" else []
-    found = (
-        choices or _numbered_messages(span, "completion") or _older(span, "completion", "assistant")
-    )
+    found = choices or _numbered_messages(span, "completion") or _older(span, "completion", "assistant")
     return last_of(choices[:1] or found, "assistant")
 
 
@@ -149,16 +141,12 @@ def _instructions(home: Mapping[str, Any]) -> list[str]:
     system = opened(home.get("gen_ai.system_instructions"))
     if isinstance(system, str):
         return [system]
-    return (
-        [text for _, text in messages_in([{"role": "system", "content": system}])] if system else []
-    )
+    return [text for _, text in messages_in([{"role": "system", "content": system}])] if system else []
 
 
 def _numbered_messages(span: SpanRecord, side: str) -> list[tuple[str, str]]:
     usual = "user" if side == "prompt" else "assistant"
-    rows = rows_under(span.attributes, f"gen_ai.{side}.") or rows_under(
-        span.attributes, f"llm.{side}s."
-    )
+    rows = rows_under(span.attributes, f"gen_ai.{side}.") or rows_under(span.attributes, f"llm.{side}s.")
     return messages_in(
         [
             {"role": row.get("role") or usual, "content": opened(row.get("content"))}
@@ -205,9 +193,7 @@ def _printed_messages(value: Any) -> list[tuple[str, str]]:
 def _by_prefix(text: str, role: str) -> tuple[str, str]:
     """Return the message of a text that may begin with its role, as some emitters write prompts."""
     match = _PREFIX.match(text)
-    return (
-        (role, text) if match is None else (match[1].replace("human", "user"), text[match.end() :])
-    )
+    return (role, text) if match is None else (match[1].replace("human", "user"), text[match.end() :])
 
 
 def _value_in(note: LogNote, key: str) -> object:

@@ -70,9 +70,7 @@ class OpenInference(Reader):
     def documents(self, span: SpanRecord) -> Documents:
         if self.role(span) == "join":
             return Documents(_nodes_of(span.attributes.get("output.value")))
-        prefix = (
-            "reranker.output_documents" if self.role(span) == "rerank" else "retrieval.documents"
-        )
+        prefix = "reranker.output_documents" if self.role(span) == "rerank" else "retrieval.documents"
         found, whole = _flat(span, prefix)
         output = span.attributes.get("output.value")
         if found:
@@ -101,11 +99,7 @@ class OpenInference(Reader):
         prompts = span.attributes.get("llm.prompts")
         texts = list(prompts) if isinstance(prompts, (list, tuple)) else []
         texts += [value for key, value in span.attributes.items() if _PROMPTS.fullmatch(key)]
-        return (
-            messages
-            or [("user", text) for text in texts if isinstance(text, str)]
-            or super().prompt(span)
-        )
+        return messages or [("user", text) for text in texts if isinstance(text, str)] or super().prompt(span)
 
     def said(self, span: SpanRecord) -> str | None:
         messages = _messages(span, "llm.output_messages.")

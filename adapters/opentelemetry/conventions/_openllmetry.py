@@ -39,10 +39,7 @@ class OpenLLMetry(Reader):
         attributes = span.attributes
         kind = attributes.get(_KIND)
         if kind is None:
-            if (
-                "traceloop.workflow.name" not in attributes
-                and "traceloop.entity.path" not in attributes
-            ):
+            if "traceloop.workflow.name" not in attributes and "traceloop.entity.path" not in attributes:
                 return None
             calls = "gen_ai.operation.name" in attributes or "llm.request.type" in attributes
             return "model" if calls else _ANY.role(span) or "other"
@@ -72,17 +69,11 @@ class OpenLLMetry(Reader):
     def _by_nodes(self, span: SpanRecord, name: str) -> Role:
         output = span.attributes.get(self.output_key)
         if isinstance(output, str) and '\\"node\\"' in output[:200]:
-            return (
-                "rerank"
-                if "nodes" in mapping_of(span.attributes.get(self.input_key))
-                else "retrieval"
-            )
+            return "rerank" if "nodes" in mapping_of(span.attributes.get(self.input_key)) else "retrieval"
         return "rerank" if output is None and _RERANKER.fullmatch(name) else "step"
 
     def tool_name(self, span: SpanRecord) -> str:
-        named = span.attributes.get(
-            "gen_ai.tool.name", span.attributes.get("traceloop.entity.name")
-        )
+        named = span.attributes.get("gen_ai.tool.name", span.attributes.get("traceloop.entity.name"))
         return str(named or span.name).removesuffix(".tool")
 
     def result(self, span: SpanRecord) -> Any:

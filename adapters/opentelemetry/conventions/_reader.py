@@ -128,9 +128,7 @@ class Reader(ABC):
 
     def hides(self, span: SpanRecord, side: Literal["input", "output"]) -> bool:
         """Return whether the user had the input, or the output, replaced."""
-        return is_hidden(
-            span.attributes.get(self.input_key if side == "input" else self.output_key)
-        )
+        return is_hidden(span.attributes.get(self.input_key if side == "input" else self.output_key))
 
 
 @lru_cache(maxsize=4096)

@@ -61,25 +61,18 @@ class CorpusQuestion:
     @property
     def reference(self) -> Mapping[str, Any]:
         """The fields of a `ragmeter.metrics.Reference`."""
-        return {
-            "answer": self.answer,
-            "contexts": self.contexts,
-            "context_ids": self.context_ids,
-        }
+        return {"answer": self.answer, "contexts": self.contexts, "context_ids": self.context_ids}
 
 
 def load_chunks() -> tuple[Chunk, ...]:
     """Read all articles, in the order of their file names."""
     articles = sorted(
-        (item for item in files(__name__).iterdir() if item.name.endswith(".md")),
-        key=lambda item: item.name,
+        (item for item in files(__name__).iterdir() if item.name.endswith(".md")), key=lambda item: item.name
     )
     return tuple(
         chunk
         for article in articles
-        for chunk in _paragraphs(
-            article.name.removesuffix(".md"), article.read_text(encoding="utf-8")
-        )
+        for chunk in _paragraphs(article.name.removesuffix(".md"), article.read_text(encoding="utf-8"))
     )
 
 

@@ -117,11 +117,7 @@ class RemoteBudget(JudgeBudget):
         await asyncio.sleep(self._wait)
 
     def settle(
-        self,
-        reservation: Reservation,
-        input_tokens: int,
-        output_tokens: int,
-        cached_tokens: int = 0,
+        self, reservation: Reservation, input_tokens: int, output_tokens: int, cached_tokens: int = 0
     ) -> None:
         """Settle with the budget."""
         if isinstance(reservation, _NumberedReservation):

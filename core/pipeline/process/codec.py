@@ -91,9 +91,7 @@ class Parcel:
             self.packed = packed
 
 
-def pack_sample(
-    sample: RagSample, left_out: Callable[[str], None], *, plain: bool = False
-) -> bytes | str:
+def pack_sample(sample: RagSample, left_out: Callable[[str], None], *, plain: bool = False) -> bytes | str:
     """Pickle a sample; return the reason as a string if that fails.
 
     Args:
@@ -112,9 +110,7 @@ def pack_sample(
     return attempt.failure or ""
 
 
-def _reduce(
-    value: Any, left_out: Callable[[str], None], known: dict[int, Any], *, plain: bool
-) -> Any:
+def _reduce(value: Any, left_out: Callable[[str], None], known: dict[int, Any], *, plain: bool) -> Any:
     """Return a part of a sample without metadata that cannot be sent, or not read by every process if `plain`.
 
     Instances of subclasses become instances of our classes, without added fields. `known` holds contexts
@@ -164,13 +160,7 @@ def _sendable(score: Score) -> Score:
         pickle.dumps(score, pickle.HIGHEST_PROTOCOL)
         return score
     known: dict[str, Any] = {name: getattr(score, name) for name in _IDENTITY}
-    return Score(
-        value=None,
-        status="metric_error",
-        explanation=attempt.failure,
-        error_type="worker",
-        **known,
-    )
+    return Score(value=None, status="metric_error", explanation=attempt.failure, error_type="worker", **known)
 
 
 def unpack_scores(packed: bytes) -> list[list[Score]]:
@@ -241,9 +231,7 @@ def _pickle(thing: object, what: str, payload: Payload, seen: dict[int, tuple[An
 class _Pickler(pickle.Pickler):
     """Moves secrets and budgets into the payload, and pickles references to them."""
 
-    def __init__(
-        self, buffer: io.BytesIO, payload: Payload, seen: dict[int, tuple[Any, ...]]
-    ) -> None:
+    def __init__(self, buffer: io.BytesIO, payload: Payload, seen: dict[int, tuple[Any, ...]]) -> None:
         super().__init__(buffer, pickle.HIGHEST_PROTOCOL)
         self._payload = payload
         self._seen = seen

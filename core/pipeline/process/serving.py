@@ -263,9 +263,7 @@ class _Serving:
                     self._frames.put((kind, *rest))
         self.leave()
 
-    def _submit(
-        self, number: int, packed: bytes, names: Sequence[tuple[str, ...]], left_s: float
-    ) -> None:
+    def _submit(self, number: int, packed: bytes, names: Sequence[tuple[str, ...]], left_s: float) -> None:
         sample = self._sample(packed)
         if isinstance(sample, str) or self._judging is None:
             self.events.put("unreadable", number, sample)

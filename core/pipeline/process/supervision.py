@@ -70,13 +70,7 @@ class ScoringProcess:
     batch = BATCH
 
     def __init__(
-        self,
-        metrics: MetricSet,
-        judge: Judge | None,
-        *,
-        log: ErrorLog,
-        concurrency: int,
-        deadline_s: float,
+        self, metrics: MetricSet, judge: Judge | None, *, log: ErrorLog, concurrency: int, deadline_s: float
     ) -> None:
         self._metrics = metrics
         self._judge = judge
@@ -112,9 +106,7 @@ class ScoringProcess:
     def start(self) -> None:
         """Start the thread that supervises the worker; the process starts with its first work."""
         if self._thread is None and not self._closed:
-            self._thread = threading.Thread(
-                target=self._supervise, name="ragmeter-worker", daemon=True
-            )
+            self._thread = threading.Thread(target=self._supervise, name="ragmeter-worker", daemon=True)
             try:
                 self._thread.start()
             except RuntimeError:
@@ -132,15 +124,9 @@ class ScoringProcess:
         return self._compute("compute_again", (sample,), lambda _: self._metrics.computed_again)[0]
 
     def _compute(
-        self,
-        which: str,
-        samples: Sequence[RagSample],
-        metrics_of: Callable[[RagSample], Sequence[Metric]],
+        self, which: str, samples: Sequence[RagSample], metrics_of: Callable[[RagSample], Sequence[Metric]]
     ) -> list[dict[str, Score]]:
-        batch = [
-            _Request(sample, metrics_of(sample), Parcel(sample, self._left_out))
-            for sample in samples
-        ]
+        batch = [_Request(sample, metrics_of(sample), Parcel(sample, self._left_out)) for sample in samples]
         for request in batch:
             self._fail_unsendable(request)
         tries = 0
@@ -179,9 +165,7 @@ class ScoringProcess:
             raise WorkerError(reason)
 
     def _left_out(self, kind: str) -> None:
-        self._report(
-            f"part of a sample cannot be sent to the worker process and is left out: {kind}"
-        )
+        self._report(f"part of a sample cannot be sent to the worker process and is left out: {kind}")
 
     def _running(self) -> Worker:
         """Wait for the worker and return it; requests wait in the queue meanwhile.
@@ -270,9 +254,7 @@ class ScoringProcess:
         self._books.worker_ended()
         if not expected:
             self._count(worker, reason)
-        innocent = (
-            worker.is_at_scores
-        )  # it ended while computing: its judged requests are not to blame
+        innocent = worker.is_at_scores  # it ended while computing: its judged requests are not to blame
         worker.note_end(reason)
         self.judges.worker_ended(worker, reason, suspect=not innocent)
 
@@ -287,9 +269,7 @@ class ScoringProcess:
         # A worker that was ready will probably be ready again: requests can wait for it.
         longest_s = PATIENCE_S if worker.is_ready else LONGEST_PAUSE_S
         doublings = self._short_lives - (2 if worker.is_ready else 1)
-        self._not_before = now + (
-            0.0 if doublings < 0 else min(longest_s, 2.0 ** min(doublings, 10))
-        )
+        self._not_before = now + (0.0 if doublings < 0 else min(longest_s, 2.0 ** min(doublings, 10)))
         self._why_down = reason
         self._report(reason)
 

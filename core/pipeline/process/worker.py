@@ -132,8 +132,7 @@ class Worker:
                     self.hang_up(f"it did not answer for {START_S:g} s")
         except (ChannelClosedError, TimeoutError) as error:
             raise WorkerError(
-                f"the worker process did not start: {self.ending(error)}; see the "
-                "standard error stream"
+                f"the worker process did not start: {self.ending(error)}; see the standard error stream"
             ) from error
         self.unloaded = unloaded
         self.is_ready = True
@@ -161,9 +160,7 @@ class Worker:
         self._computing = None
         if self._replies:
             return self._replies.pop()
-        raise WorkerEndedError(
-            self._ended, self._begun, "timeout" if self._hangs else "metric_error"
-        )
+        raise WorkerEndedError(self._ended, self._begun, "timeout" if self._hangs else "metric_error")
 
     def take_answer(self, *reply: Any) -> None:
         """Receive the scores of the last requests."""
@@ -294,9 +291,7 @@ def find_interpreter() -> str:
         ConfigurationError: No interpreter was found.
     """
     if not hasattr(os, "fork"):  # Windows: sockets cannot be handed to a process as files are
-        raise ConfigurationError(
-            "scoring='process' is not supported on this platform; keep scoring='thread'"
-        )
+        raise ConfigurationError("scoring='process' is not supported on this platform; keep scoring='thread'")
     from multiprocessing import spawn  # noqa: PLC0415 -- only where a process is wanted
 
     name = f"python{sys.version_info[0]}.{sys.version_info[1]}"

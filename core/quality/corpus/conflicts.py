@@ -46,9 +46,7 @@ def find_conflicts(chunks: Iterable[ChunkTerms]) -> list[Conflict]:
     """Return the conflicts among chunks, independent of their order."""
     ordered = sorted(chunks, key=lambda chunk: chunk.rank)
     places: defaultdict[int, list[tuple[int, FiguredSentence]]] = defaultdict(list)
-    counts = Counter(
-        word for chunk in ordered for sentence in chunk.figured for word in sentence.words
-    )
+    counts = Counter(word for chunk in ordered for sentence in chunk.figured for word in sentence.words)
     for place, chunk in enumerate(ordered):
         for sentence in chunk.figured:
             shared = (word for word in sentence.words if counts[word] > 1)
@@ -74,9 +72,7 @@ def _candidates(
         together = places[word]
         if len(together) > 1:
             yield from (
-                (one, other)
-                for one, other in combinations(together[:_MOST_TOGETHER], 2)
-                if one[0] < other[0]
+                (one, other) for one, other in combinations(together[:_MOST_TOGETHER], 2) if one[0] < other[0]
             )
 
 
@@ -86,9 +82,7 @@ def _conflict(
     (place, mine), (their_place, theirs) = one, other
     if len(mine.figures) != len(theirs.figures) or Counter(mine.figures) == Counter(theirs.figures):
         return None
-    differing = next(
-        pair for pair in zip(mine.figures, theirs.figures, strict=True) if pair[0] != pair[1]
-    )
+    differing = next(pair for pair in zip(mine.figures, theirs.figures, strict=True) if pair[0] != pair[1])
     if differing[0].startswith("month") != differing[1].startswith("month"):
         return None
     if mine.key != theirs.key and not _is_same(mine, theirs):

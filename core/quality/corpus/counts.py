@@ -115,16 +115,12 @@ class ChunkCounts:
                 else count.plus(found)
             )
         for rank, count in theirs.items():
-            self._counts[rank] = replace(
-                count, n=count.n + self.floor, error=count.error + self.floor
-            )
+            self._counts[rank] = replace(count, n=count.n + self.floor, error=count.error + self.floor)
         self.floor += other.floor
 
     def _shrink(self, to: int) -> None:
         lowest = heapq.nsmallest(
-            len(self._counts) - to,
-            self._counts.values(),
-            key=lambda one: (one.n, one.last_seen, one.rank),
+            len(self._counts) - to, self._counts.values(), key=lambda one: (one.n, one.last_seen, one.rank)
         )
         self.floor = max(self.floor, lowest[-1].n)
         for one in lowest:

@@ -35,9 +35,7 @@ _NOTE = re.compile(
 _SPACED = re.compile(r"(?<![\d.,])(\d{1,3})((?:[ \u00a0\u2009\u202f]\d{3})+)(?![\d.,])")
 _THOUSANDS = re.compile(r"\d{1,3}(?:,\d{3})+")
 _FIGURE = re.compile(r"\d+(?:[.,]\d+)*")
-_CARDINALS = tuple(
-    (value, re.compile("|".join(forms))) for value, forms in read_entries("cardinals").items()
-)
+_CARDINALS = tuple((value, re.compile("|".join(forms))) for value, forms in read_entries("cardinals").items())
 _BEFORE_NUMERAL = ("百分之", "星期", "礼拜", "周", "第")
 _AFTER_NUMERAL = re.compile(f"[月日号號个位名人次倍]|{UNIT.pattern}")
 """Beside these a single Chinese numeral is a number; else it is mostly part of a word."""

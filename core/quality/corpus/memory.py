@@ -103,20 +103,11 @@ class CorpusMemory:
                     f"chunks: {name!r} is {value!r}; pass 'sha256:' and its text's hash, or its version"
                 )
         if older_than_s is not None and not older_than_s > 0:
-            raise ConfigurationError(
-                f"chunks: older_than_s is {older_than_s!r}; pass seconds above 0"
-            )
-        self._facts = CorpusFacts(
-            current=dict(current or {}), updated_at=dates, older_than_s=older_than_s
-        )
+            raise ConfigurationError(f"chunks: older_than_s is {older_than_s!r}; pass seconds above 0")
+        self._facts = CorpusFacts(current=dict(current or {}), updated_at=dates, older_than_s=older_than_s)
 
     def add(
-        self,
-        contexts: Iterable[RetrievedContext],
-        *,
-        at: float,
-        bad: bool | None,
-        used: Collection[int] | None,
+        self, contexts: Iterable[RetrievedContext], *, at: float, bad: bool | None, used: Collection[int] | None
     ) -> None:
         """Count the chunks of a request, in the order in which the model got them.
 
@@ -182,8 +173,6 @@ def _count_of(rank: int, context: RetrievedContext, at: float) -> ChunkCount:
 
 def _read_metadata(count: ChunkCount, context: RetrievedContext) -> None:
     metadata = context.metadata
-    count.versions = tuple(
-        str(metadata[key])[:_QUOTE_CHARS] for key in _VERSIONS if key in metadata
-    )
+    count.versions = tuple(str(metadata[key])[:_QUOTE_CHARS] for key in _VERSIONS if key in metadata)
     dates = (as_seconds(metadata[key]) for key in _DATES if key in metadata)
     count.updated_at = next((date for date in dates if date is not None), None)

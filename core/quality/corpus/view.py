@@ -120,9 +120,7 @@ class ChunkReport:
             f"{one.bad} of {one.led} requests went badly where this chunk stood first: {_text_of(one)}"
             for one in self.bad
         ]
-        lines += [
-            f"in {one.seen_used} prompts and never used: {_text_of(one)}" for one in self.unused
-        ]
+        lines += [f"in {one.seen_used} prompts and never used: {_text_of(one)}" for one in self.unused]
         lines += [
             f"{one.figures[0]} or {one.figures[1]}: {one.sentences[0]!r}, {one.sentences[1]!r}"
             for one in self.conflicts
@@ -184,9 +182,7 @@ def list_chunks(
 
 
 def _view_of(one: ChunkCount) -> SeenChunk:
-    return SeenChunk(
-        one.id, one.quote, one.n, one.led, one.bad, one.seen_used, one.used, one.last_seen
-    )
+    return SeenChunk(one.id, one.quote, one.n, one.led, one.bad, one.seen_used, one.used, one.last_seen)
 
 
 def _text_of(one: SeenChunk) -> str:
@@ -199,11 +195,7 @@ def _conflicts(counts: ChunkCounts, compared: list[ChunkTerms]) -> list[ChunkCon
         a, b = (counts.get(rank) for rank in one.ranks)
         pair = (None if a is None else _view_of(a), None if b is None else _view_of(b))
         found.append(
-            (
-                -(a.n if a else 0) - (b.n if b else 0),
-                one.ranks,
-                ChunkConflict(pair, one.texts, one.figures),
-            )
+            (-(a.n if a else 0) - (b.n if b else 0), one.ranks, ChunkConflict(pair, one.texts, one.figures))
         )
     return [one for *_, one in sorted(found, key=lambda each: each[:2])]
 

@@ -117,9 +117,7 @@ class GapList(NamedTuple):
     """By the id of a gap, `rank_of` of the ids of its bad requests."""
 
 
-def list_gaps(
-    bad: Sample[Asked], good: Sample[Asked], chunks: Sample[ChunkTerms] | None = None
-) -> GapList:
+def list_gaps(bad: Sample[Asked], good: Sample[Asked], chunks: Sample[ChunkTerms] | None = None) -> GapList:
     """Return the gaps among requests.
 
     Args:
@@ -206,9 +204,7 @@ def _gap(
         diagnosis=diagnosis,
         refused=refused,
         suited=suited,
-        examples=tuple(dict.fromkeys((one.question or "")[:_EXAMPLE_CHARS] for one in typical))[
-            :_EXAMPLES
-        ],
+        examples=tuple(dict.fromkeys((one.question or "")[:_EXAMPLE_CHARS] for one in typical))[:_EXAMPLES],
     )
 
 

@@ -57,11 +57,7 @@ class Group(NamedTuple):
 
 
 def find_groups(
-    bad: Sequence[Terms],
-    good: Sequence[Terms],
-    *,
-    bad_weight: float = 1.0,
-    good_weight: float = 1.0,
+    bad: Sequence[Terms], good: Sequence[Terms], *, bad_weight: float = 1.0, good_weight: float = 1.0
 ) -> list[Group]:
     """Return at most `MOST_GROUPS` groups, in the order in which they were found.
 
@@ -88,13 +84,9 @@ class _Search:
         }
         self._idf = {term: math.log1p(1.0 / share) for term, share in self._common.items()}
         base = len(bad) / (len(bad) + len(good))
-        self._level = LEVEL / _tests(
-            (counts[0][term] + counts[1][term] for term in self._common), base
-        )
+        self._level = LEVEL / _tests((counts[0][term] + counts[1][term] for term in self._common), base)
         self._candidates = [
-            term
-            for term, share in self._common.items()
-            if counts[0][term] >= _LEAST and share <= _COMMONEST
+            term for term, share in self._common.items() if counts[0][term] >= _LEAST and share <= _COMMONEST
         ]
         self._left = counts
         """By word, the number of ungrouped requests that have it."""
@@ -141,9 +133,7 @@ class _Search:
                 break
             members = grown
         others = self._near(1, profile) | (self._places[1].get(seed, set()) & self._open[1])
-        weighted = [
-            weight * len(side) for weight, side in zip(self._weights, self._open, strict=True)
-        ]
+        weighted = [weight * len(side) for weight, side in zip(self._weights, self._open, strict=True)]
         elsewhere = weighted[0] / sum(weighted)
         share, lower, upper = self._share(len(members), len(others))
         for side, taken in enumerate((members, others)):
@@ -174,9 +164,7 @@ class _Search:
             for place in self._places[side].get(term, set()) & self._open[side]:
                 products[place] += weight * self._idf[term]
         norms = self._norms[side]
-        return {
-            place for place, product in products.items() if product >= _NEAR * length * norms[place]
-        }
+        return {place for place, product in products.items() if product >= _NEAR * length * norms[place]}
 
     def _share(self, bad: int, good: int) -> tuple[float, float, float]:
         of_bad, of_good = self._weights
@@ -218,6 +206,5 @@ def binomial_tail(x: int, n: int, p: float) -> float:
     odds = math.log(p) - math.log1p(-p)
     rest = n * math.log1p(-p) + math.lgamma(n + 1)
     return math.fsum(
-        math.exp(rest + k * odds - math.lgamma(k + 1) - math.lgamma(n - k + 1))
-        for k in range(x, n + 1)
+        math.exp(rest + k * odds - math.lgamma(k + 1) - math.lgamma(n - k + 1)) for k in range(x, n + 1)
     )

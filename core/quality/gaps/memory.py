@@ -191,7 +191,6 @@ class GapMemory:
         with self._lock:
             days = list(self._days.values())
             bad, good = (
-                Sample.union((day[side] for day in days), MOST_EXAMINED, is_counted)
-                for side in (0, 1)
+                Sample.union((day[side] for day in days), MOST_EXAMINED, is_counted) for side in (0, 1)
             )
             return list_gaps(bad, good, self._chunks)

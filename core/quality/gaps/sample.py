@@ -113,10 +113,7 @@ class Sample(Generic[T]):
 
     @classmethod
     def union(
-        cls,
-        samples: Iterable[Sample[T]],
-        size: int,
-        wanted: Callable[[T], bool] = lambda _: True,
+        cls, samples: Iterable[Sample[T]], size: int, wanted: Callable[[T], bool] = lambda _: True
     ) -> Sample[T]:
         """Return the sample of everything that was added to any of them.
 

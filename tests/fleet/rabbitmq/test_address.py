@@ -82,9 +82,7 @@ def test_the_password_is_in_no_representation():
 
 @pytest.mark.parametrize("sign", "/?#")
 @pytest.mark.parametrize("password", ["hunter2{}more", "12{}hunter2"])
-def test_a_password_with_a_sign_that_ends_a_host_is_refused_with_the_way_to_write_it(
-    sign, password
-):
+def test_a_password_with_a_sign_that_ends_a_host_is_refused_with_the_way_to_write_it(sign, password):
     """`12` would pass for a port, the user for a host, and the rest would stand in every message."""
     for scheme in ("amqp", "amqps", "redis"):
         url = f"{scheme}://me:{password.format(sign)}@broker/x"

@@ -63,19 +63,14 @@ def test_answer_overlap_worked_example():
 
 def test_answer_overlap_takes_one_best_reference():
     """Precision, recall and F1 come from the same reference, the one with the best F1."""
-    reference = Reference(
-        answer="completely different words", alternative_answers=("a b", "a b c d")
-    )
-    got = evaluate(
-        [RagSample(question="q", answer="a b c", reference=reference)], [AnswerOverlap()]
-    )[0]
+    reference = Reference(answer="completely different words", alternative_answers=("a b", "a b c d"))
+    got = evaluate([RagSample(question="q", answer="a b c", reference=reference)], [AnswerOverlap()])[0]
     assert got["rouge_l"].items[0].id == "reference-3/precision"
     assert [item.value for item in got["rouge_l"].items] == pytest.approx([1.0, 0.75, 6 / 7])
 
 
 @pytest.mark.parametrize(
-    ("said", "expected", "status"),
-    [("", 0.0, "ok"), ("x", None, "undefined"), (None, None, "missing_input")],
+    ("said", "expected", "status"), [("", 0.0, "ok"), ("x", None, "undefined"), (None, None, "missing_input")]
 )
 def test_answer_overlap_edges(said, expected, status):
     """An empty answer is 0, a reference without tokens undefined, no answer missing."""
@@ -122,9 +117,7 @@ def test_the_recorded_numbers_of_rouge_score_are_given(use_stemmer):
         if record["params"]["use_stemmer"] is not use_stemmer:
             continue
         texts, expected = record["input"], record["expected"]
-        got = overlap(texts["retrieved"], answer(texts["ground_truth"]), use_stemmer=use_stemmer)[
-            "rouge_l"
-        ]
+        got = overlap(texts["retrieved"], answer(texts["ground_truth"]), use_stemmer=use_stemmer)["rouge_l"]
         if got.status == "undefined":
             assert expected == {"r": 0, "p": 0, "f": 0}
         else:
@@ -144,9 +137,7 @@ def test_every_number_is_the_packages_own(said, wanted, use_stemmer):
     scorer = scorers.RougeScorer(list(NAMES), use_stemmer=use_stemmer)
     texts = [" ".join(words) for words in wanted]
     got = overlap(
-        " ".join(said),
-        Reference(answer=texts[0], alternative_answers=texts[1:]),
-        use_stemmer=use_stemmer,
+        " ".join(said), Reference(answer=texts[0], alternative_answers=texts[1:]), use_stemmer=use_stemmer
     )
     with_tokens = [text for text in texts if any(c.isascii() and c.isalnum() for c in text)]
     if not with_tokens:
@@ -212,9 +203,7 @@ def test_without_the_package_the_message_names_the_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "rouge_score.rouge_scorer", None)
     answer_overlap._rouge_score.cache_clear()
 
-    with pytest.raises(
-        MissingDependencyError, match=r"backend='rouge-score'.*\[rouge\]'"
-    ) as caught:
+    with pytest.raises(MissingDependencyError, match=r"backend='rouge-score'.*\[rouge\]'") as caught:
         AnswerOverlap(backend="rouge-score")
     assert caught.value.extra == "rouge"
     assert AnswerOverlap().score_names == ("rouge_l", "token_f1")

@@ -20,9 +20,7 @@ from ragmeter.metrics import (
 from ragmeter.metrics.computed._crediting import credit
 
 MATCHINGS = st.integers(1, 5).flatmap(
-    lambda golden: st.lists(
-        st.lists(st.integers(0, golden - 1), unique=True, max_size=golden), max_size=6
-    )
+    lambda golden: st.lists(st.lists(st.integers(0, golden - 1), unique=True, max_size=golden), max_size=6)
 )
 WORDS = st.lists(st.sampled_from("маяк lamp 塔 bridge 1884 остров keeper".split()), max_size=6)
 CHUNKS = st.lists(WORDS.map(" ".join), max_size=6)
@@ -73,9 +71,7 @@ def test_ranks_do_not_depend_on_the_order_of_the_golden_list(retrieved, golden, 
 @pytest.mark.parametrize("golden", [["a b", "a b c"], ["a b c", "a b"]])
 def test_an_overlapping_chunk_takes_what_the_others_leave(golden):
     """The first chunk holds both golden texts, the second only the short one: both count."""
-    sample = RagSample(
-        question="q", contexts=["a b c", "a b"], reference=Reference(contexts=golden)
-    )
+    sample = RagSample(question="q", contexts=["a b c", "a b"], reference=Reference(contexts=golden))
     (scores,) = evaluate([sample], [RankedRetrieval(threshold=1.0)])
     assert [score.value for score in scores.values()] == [1.0, 1.0, 1.0, 1.0]
 
@@ -86,9 +82,7 @@ def test_ndcg_is_cut_at_k():
     (scores,) = evaluate([sample], [RankedRetrieval()])
     assert scores["ndcg"].value == 1.0
     assert scores["average_precision"].value == pytest.approx(0.2)
-    two = sample.model_copy(
-        update={"contexts": RagSample(question="q", contexts=["x", "a"]).contexts}
-    )
+    two = sample.model_copy(update={"contexts": RagSample(question="q", contexts=["x", "a"]).contexts})
     (scores,) = evaluate([two], [RankedRetrieval()])
     assert scores["ndcg"].value == pytest.approx((1 / math.log2(3)) / (1 + 1 / math.log2(3)))
 

@@ -25,13 +25,9 @@ from ragmeter.metrics.text.named_entities import named_entities
 ORACLES = Path(__file__).parents[2] / "oracles"
 SEEDS = {
     record["id"]: record
-    for record in map(
-        json.loads, (ORACLES / "seed_examples.jsonl").read_text("utf-8").strip().split("\n")
-    )
+    for record in map(json.loads, (ORACLES / "seed_examples.jsonl").read_text("utf-8").strip().split("\n"))
 }
-TEXT = st.text(st.sampled_from(list("aB1 .,。中Дё\n《》%-/!\x00\u0301")), max_size=60) | st.text(
-    max_size=40
-)
+TEXT = st.text(st.sampled_from(list("aB1 .,。中Дё\n《》%-/!\x00\u0301")), max_size=60) | st.text(max_size=40)
 
 
 def score(metric, **fields):
@@ -46,9 +42,7 @@ def answer(text):
 
 def test_recall_needs_most_of_a_sentence_in_two_neighbours():
     """Strict reading: a sentence of which the contexts have two words in five is not attributed."""
-    reference = (
-        "Зелёный мост открыли в 1931 году. Он стоит в Хольме, Дания. Его построила Мара Линд."
-    )
+    reference = "Зелёный мост открыли в 1931 году. Он стоит в Хольме, Дания. Его построила Мара Линд."
     context = "Зелёный мост открыли в 1931 году для выставки в Хольме."
     got = score(LexicalContextRecall(), contexts=[context], reference=answer(reference))
     assert got.value == pytest.approx(1 / 3)
@@ -60,17 +54,12 @@ def test_recall_joins_neighbours_but_not_chunks():
     """A window is two consecutive sentences of one chunk; the whole scope takes all chunks."""
     reference = answer("The red bridge crosses the wide river Olde")
     one, two = "The red bridge stands.", "It crosses the wide river Olde."
-    assert (
-        score(LexicalContextRecall(), contexts=[f"{one} {two}"], reference=reference).value == 1.0
-    )
+    assert score(LexicalContextRecall(), contexts=[f"{one} {two}"], reference=reference).value == 1.0
     apart = [f"{one} Filler here.", "More filler.", two]
-    assert score(LexicalContextRecall(), contexts=apart, reference=reference).items[
-        0
-    ].value == pytest.approx(4 / 6)
-    assert (
-        score(LexicalContextRecall("whole"), contexts=apart, reference=reference).items[0].value
-        == 1.0
+    assert score(LexicalContextRecall(), contexts=apart, reference=reference).items[0].value == pytest.approx(
+        4 / 6
     )
+    assert score(LexicalContextRecall("whole"), contexts=apart, reference=reference).items[0].value == 1.0
 
 
 @pytest.mark.parametrize(
@@ -91,9 +80,7 @@ def test_precision_is_rank_aware(order, expected):
 def test_query_coverage_counts_distinct_words():
     """3 distinct content words asked, 2 found; each chunk's own share is shown."""
     got = score(
-        LexicalQueryCoverage(),
-        question="Is tea, green tea, healthy?",
-        contexts=["Green tea grows.", "Coffee."],
+        LexicalQueryCoverage(), question="Is tea, green tea, healthy?", contexts=["Green tea grows.", "Coffee."]
     )
     assert got.value == pytest.approx(2 / 3)
     assert [item.value for item in got.items] == [pytest.approx(2 / 3), 0.0]
@@ -104,9 +91,7 @@ def test_entity_recall_reports_tier_and_chunk():
     got = score(
         LexicalEntityRecall(),
         contexts=["Nothing here.", "In Brasilia, since 21.04.1960, live 1000 herons."],
-        reference=answer(
-            "The city of Brasília opened on April 21, 1960, with 1,000 herons and Mara Lund."
-        ),
+        reference=answer("The city of Brasília opened on April 21, 1960, with 1,000 herons and Mara Lund."),
     )
     found = {item.text: (item.verdict, item.reason, item.evidence) for item in got.items}
     assert found == {
@@ -130,11 +115,7 @@ def test_edge_cases_of_the_family(metric):
     blank = score(metric, question="?!", contexts=["a word"], answer="...", reference=answer("…"))
     assert (blank.value, blank.status) == (None, "undefined")
 
-    whole = {
-        "question": "Where is Bergen 7?",
-        "answer": "In Bergen 7.",
-        "reference": answer("See Bergen 7."),
-    }
+    whole = {"question": "Where is Bergen 7?", "answer": "In Bergen 7.", "reference": answer("See Bergen 7.")}
     empty = score(metric, contexts=[], **whole)
     if metric.name == "lexical_context_precision":
         assert empty.status == "undefined"
@@ -234,20 +215,13 @@ def test_every_free_metric_survives_any_text(question, contexts, said, wanted):
     for one in got.values():
         assert one.status != "metric_error", one
         lowest, highest = one.range
-        assert one.value is None or (
-            one.value >= lowest and (highest is None or one.value <= highest)
-        )
+        assert one.value is None or (one.value >= lowest and (highest is None or one.value <= highest))
 
 
 @given(st.lists(TEXT, max_size=4), TEXT, st.randoms())
 def test_lexical_metrics_ignore_order_and_repeats_of_chunks(contexts, wanted, random):
     """All but the rank-aware precision see the contexts as a set."""
-    metrics = [
-        LexicalContextRecall(),
-        LexicalEntityRecall(),
-        LexicalGroundedness(),
-        LexicalQueryCoverage(),
-    ]
+    metrics = [LexicalContextRecall(), LexicalEntityRecall(), LexicalGroundedness(), LexicalQueryCoverage()]
 
     def values(texts):
         sample = RagSample(question=wanted, contexts=texts, answer=wanted, reference=answer(wanted))

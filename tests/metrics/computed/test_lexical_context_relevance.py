@@ -106,10 +106,7 @@ def test_edges():
     assert relevance("?!", "a chunk").status == "undefined"
     assert relevance("And there?", "a chunk").status == "undefined"
     for courtesy in ("ok", "Thank you", "bye", "хорошо, спасибо", "好的，谢谢"):
-        assert (
-            relevance(courtesy, "a chunk", "Глава", "章").explanation
-            == "no topic word in the question"
-        )
+        assert relevance(courtesy, "a chunk", "Глава", "章").explanation == "no topic word in the question"
     for nothing in ((), ("",), (" \n", "***")):
         empty = relevance("How tall is it in Kolka?", *nothing)
         assert (empty.value, empty.status) == (0.0, "ok")

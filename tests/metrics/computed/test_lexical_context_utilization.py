@@ -64,9 +64,7 @@ def test_without_a_chunk_or_a_claim_it_is_undefined(answer, contexts):
 
 def test_three_languages():
     """Function words and single Han characters find no chunk."""
-    assert (
-        utilization("Лампу зажгли в 1884 году.", "Порт.", "В 1884 году зажгли лампу.").value == 0.5
-    )
+    assert utilization("Лампу зажгли в 1884 году.", "Порт.", "В 1884 году зажгли лампу.").value == 0.5
     assert utilization("灯塔于1884年点亮。", "港口里有船队。", "灯塔于1884年点亮。").value == 0.5
 
 

@@ -2,12 +2,7 @@
 
 import pytest
 
-from ragmeter.metrics import (
-    LexicalContextRelevance,
-    LexicalContextUtilization,
-    LexicalGroundedness,
-    RagSample,
-)
+from ragmeter.metrics import LexicalContextRelevance, LexicalContextUtilization, LexicalGroundedness, RagSample
 from ragmeter.metrics.protocol import compute_metric
 
 
@@ -28,8 +23,7 @@ def test_groundedness_counts_the_answers_words():
     assert (got.method, got.target) == ("lexical", "answer")
     assert got.summary == "4 of 5 words; lacking: other 1; weakest: sentence-2 (1 unsupported word)"
     assert got.explanation == (
-        "80 % of the answer's words are in the chunks; "
-        "least: “It crosses a valley.”, not found: valley"
+        "80 % of the answer's words are in the chunks; least: “It crosses a valley.”, not found: valley"
     )
 
 
@@ -59,10 +53,7 @@ def test_han_runs_are_compared_by_bigrams():
     """Of 灯塔建于 (灯塔, 塔建, 建于) one pair is there, one half: both characters, but apart."""
     got = grounded(["建灯塔"], "灯塔建于。")
     assert got.value == pytest.approx((1 + 0.5) / 3)
-    assert (
-        got.summary
-        == "1.5 of 3 words; lacking: other 1.5; weakest: sentence-1 (1.5 unsupported words)"
-    )
+    assert got.summary == "1.5 of 3 words; lacking: other 1.5; weakest: sentence-1 (1.5 unsupported words)"
     assert "not found: 建于" in got.explanation
 
 
@@ -127,9 +118,7 @@ def test_everything_found_names_no_weakest_sentence():
 def test_marks_of_citations_are_no_words(mark):
     contexts = ["Refunds are paid within 14 days."]
     plain = RagSample(question="q", contexts=contexts, answer="Refunds are paid within 14 days.")
-    cited = RagSample(
-        question="q", contexts=contexts, answer=f"Refunds are paid within 14 days {mark}."
-    )
+    cited = RagSample(question="q", contexts=contexts, answer=f"Refunds are paid within 14 days {mark}.")
 
     values = [LexicalGroundedness().compute(sample)[0].value for sample in (plain, cited)]
 

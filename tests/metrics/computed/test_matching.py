@@ -24,9 +24,7 @@ from ragmeter.metrics import (
 from ragmeter.metrics.computed._rouge_compat import CompatText, covers
 
 ORACLES = Path(__file__).parents[2] / "oracles"
-CHUNKS = st.lists(
-    st.text(st.sampled_from(list("ab c.。中文дом\n!\ud800")), max_size=12), max_size=5
-)
+CHUNKS = st.lists(st.text(st.sampled_from(list("ab c.。中文дом\n!\ud800")), max_size=12), max_size=5)
 EVERY_SETTING = [
     (strategy, backend) for strategy in MatchingStrategy for backend in ("unicode", "rouge_compat")
 ]
@@ -74,9 +72,7 @@ def test_continuous_eval_is_reproduced(punkt):
             zero_division=0.0,
             split_sentences=punkt,
         )
-        got = values(
-            metric, record["input"]["retrieved_context"], record["input"]["ground_truth_context"]
-        )
+        got = values(metric, record["input"]["retrieved_context"], record["input"]["ground_truth_context"])
         expected = {name.removeprefix("context_"): v for name, v in record["expected"].items()}
         assert got == pytest.approx(expected, abs=1e-9), record["id"]
 
@@ -93,16 +89,12 @@ def test_continuous_evals_ranks_are_reproduced():
             backend="rouge_compat",
             denominator="retrieved",
         )
-        got = values(
-            metric, record["input"]["retrieved_context"], record["input"]["ground_truth_context"]
-        )
+        got = values(metric, record["input"]["retrieved_context"], record["input"]["ground_truth_context"])
         expected = record["expected"]
         if "error" in expected:  # it divides by no golden chunk; ours is undefined
             assert got["ndcg"] is None
         else:
-            assert {name: got[name] for name in expected} == pytest.approx(expected, abs=1e-9), (
-                record["id"]
-            )
+            assert {name: got[name] for name in expected} == pytest.approx(expected, abs=1e-9), record["id"]
 
 
 def test_the_package_rouge_is_reproduced():
@@ -234,9 +226,7 @@ def test_thresholds_are_reached_with_equality():
         for backend in ("unicode", "rouge_compat"):
             metric = PrecisionRecallF1(strategy, backend=backend)
             assert values(metric, [" ".join(golden.split()[:enough])], [golden])["recall"] == 1.0
-            assert (
-                values(metric, [" ".join(golden.split()[: enough - 1])], [golden])["recall"] == 0.0
-            )
+            assert values(metric, [" ".join(golden.split()[: enough - 1])], [golden])["recall"] == 0.0
 
 
 @pytest.mark.parametrize(
@@ -371,7 +361,5 @@ def test_ranks_stay_in_range(retrieved, golden, denominator):
 def test_ten_megabytes_are_measured():
     """One chunk of 10 MB against a golden sentence: a value, not a hang."""
     chunk = "The bridge over the river is green and was opened by the mayor. " * 160_000
-    got = values(
-        PrecisionRecallF1(MatchingStrategy.ROUGE_CHUNK_MATCH), [chunk], [sentences(chunk[:200])[0]]
-    )
+    got = values(PrecisionRecallF1(MatchingStrategy.ROUGE_CHUNK_MATCH), [chunk], [sentences(chunk[:200])[0]])
     assert got["recall"] == 1.0

@@ -133,12 +133,7 @@ def test_many_repeated_unknowns_keep_bounds_that_hold():
 def test_all_stay_in_range(v, more):
     """0 to 1, and swapping a relevant item upwards never lowers average precision or NDCG."""
     total = sum(v) + more
-    for score in (
-        average_precision(v),
-        average_precision(v, total),
-        ndcg(v, total),
-        reciprocal_rank(v),
-    ):
+    for score in (average_precision(v), average_precision(v, total), ndcg(v, total), reciprocal_rank(v)):
         assert score is None or 0.0 <= score <= 1.0 + 1e-12
     for k in range(1, len(v)):
         if v[k] and not v[k - 1]:

@@ -20,11 +20,7 @@ def refusal(answer, **fields):
         ("文档中没有提到价格。", 1.0, "refused"),
         ("I have no information about fees. The limit is 5 GB.", 0.5, "partial"),
         ("The limit is 5 GB. I have no information about fees. It is new.", 0.5, "partial"),
-        (
-            "It is new. It is red. It is big. I have no information about fees. It is old.",
-            0.0,
-            "answered",
-        ),
+        ("It is new. It is red. It is big. I have no information about fees. It is old.", 0.0, "answered"),
         ("It is new. It is red. It is big. I have no information about fees.", 0.5, "partial"),
         ("It is new. It is red. I don't know why. I have no details on that.", 0.5, "partial"),
         ("You can't return it without a receipt.", 0.0, "answered"),
@@ -41,9 +37,7 @@ def test_three_values(answer, value, label):
     assert got.explanation
 
 
-@pytest.mark.parametrize(
-    "answer", [None, "", "The lighthouse is 21 metres tall.", "Je ne peux pas."]
-)
+@pytest.mark.parametrize("answer", [None, "", "The lighthouse is 21 metres tall.", "Je ne peux pas."])
 def test_what_the_provider_calls_a_refusal_is_one_whatever_its_words(answer):
     got = refusal(answer, status="refused")
     assert (got.value, got.label, got.status) == (1.0, "refused", "ok")
@@ -57,9 +51,7 @@ def test_what_the_provider_calls_a_refusal_is_one_whatever_its_words(answer):
 def test_the_evidence_is_the_refusing_sentence_and_its_words():
     """The summary has no text, but the sentence's number."""
     got = refusal("The limit is 5 GB. I do not have any details about fees.")
-    assert [(item.id, item.evidence) for item in got.items] == [
-        ("sentence-2", "i do not have any details")
-    ]
+    assert [(item.id, item.evidence) for item in got.items] == [("sentence-2", "i do not have any details")]
     assert got.summary == "1 refusal beside 1 claim: sentence-2"
     assert got.explanation == (
         "1 refusal beside 1 claim: “I do not have any details about fees.”, "

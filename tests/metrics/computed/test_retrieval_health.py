@@ -91,9 +91,7 @@ def test_the_retrievers_own_scores(scores, top, spread, label):
     """The first, and how far it is to the last; rising ones are distances."""
     got = scored(*scores)
     assert got["retriever_top_score"].value == top
-    assert got["retriever_score_spread"].value == (
-        spread if spread is None else pytest.approx(spread)
-    )
+    assert got["retriever_score_spread"].value == (spread if spread is None else pytest.approx(spread))
     assert {got[n].label for n in ("retriever_top_score", "retriever_score_spread")} == {label}
     assert got["retriever_top_score"].range == (None, None)
 

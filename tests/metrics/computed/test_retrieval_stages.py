@@ -137,11 +137,7 @@ CHAIN = [DENSE, LEXICAL, ENSEMBLE]
         ([*CHAIN, stage("all", "function", "", 2)], "", "dropped_by all"),
         # In the order of the list and cut: by a function, or by nobody that was seen.
         ([stage("dense", "retriever", "acb")], "ac", "ranked_below_k unknown"),
-        (
-            [stage("dense", "retriever", "acb"), stage("top", "function", "ac", 0)],
-            "ac",
-            "ranked_below_k top",
-        ),
+        ([stage("dense", "retriever", "acb"), stage("top", "function", "ac", 0)], "ac", "ranked_below_k top"),
         # A reranker of the framework's own is made to choose.
         (
             [stage("dense", "retriever", "acb"), stage("rerank", "postprocessor", "ac", 0)],
@@ -163,11 +159,7 @@ CHAIN = [DENSE, LEXICAL, ENSEMBLE]
         ([stage("dense", "retriever", None)], "ac", "unknown"),
         ([*CHAIN, stage("rerank", "postprocessor", None, 2)], "ac", "unknown"),
         # Two ways: the one that came nearer to the model.
-        (
-            [DENSE, LEXICAL, stage("rerank", "postprocessor", "a", 0)],
-            "ac",
-            "dropped_by unknown",
-        ),
+        ([DENSE, LEXICAL, stage("rerank", "postprocessor", "a", 0)], "ac", "dropped_by unknown"),
     ],
 )
 def test_the_fate_of_b(stages, prompt, expected):
@@ -182,9 +174,7 @@ def test_shares_label_and_sentence():
     assert found == ["in_prompt", "dropped_by rerank", "dropped_by rerank", "never_found"]
     assert (dropped.value, never.value) == (0.5, 0.25)
     assert (dropped.label, never.label) == ("rerank", None)
-    assert dropped.summary == (
-        "4 right documents: 2 dropped by rerank, 1 in the prompt, 1 never found"
-    )
+    assert dropped.summary == ("4 right documents: 2 dropped by rerank, 1 in the prompt, 1 never found")
     assert dropped.explanation == f"{dropped.summary}; e.g. “b”"
     assert never.explanation == f"{never.summary}; e.g. “d”"
     assert [item.verdict for item in dropped.items] == [True, False, False, False]
@@ -208,9 +198,7 @@ def test_nothing_lost():
 
 
 def test_unknown_fates_are_bounds():
-    dropped, never, _ = loss(
-        sample_of([DENSE, stage("lexical", "retriever", None)], "a", ids="abc")
-    )
+    dropped, never, _ = loss(sample_of([DENSE, stage("lexical", "retriever", None)], "a", ids="abc"))
     for score, lower, upper in ((dropped, 1 / 3, 2 / 3), (never, 0, 1 / 3)):
         assert (score.status, score.value) == ("partial", None)
         assert (score.lower, score.upper) == (pytest.approx(lower), pytest.approx(upper))
@@ -227,11 +215,7 @@ def test_documents_without_ids():
     sample = sample_of(sources, "", ids="a")
     assert loss(sample)[0].missing == "contexts.id"
     # One source tells ids, the other one does not: what is asked for may be among its documents.
-    assert fates([*sources, DENSE], "ab", ["a", "b", "d"]) == [
-        "in_prompt",
-        "in_prompt",
-        "never_found",
-    ]
+    assert fates([*sources, DENSE], "ab", ["a", "b", "d"]) == ["in_prompt", "in_prompt", "never_found"]
     other = RetrievedContext(text=TEXTS["c"])
     stages = [stage("bm25", "retriever", [other]), DENSE]
     assert fates(stages, "ab", "d") == ["unknown"]
@@ -248,10 +232,7 @@ def test_a_document_is_followed_by_its_text_where_ids_change():
 def test_an_extract_is_a_part_of_its_document():
     extract = RetrievedContext(text=TEXTS["b"][:30])
     compressed = stage("extractor", "postprocessor", [extract], 0)
-    for reference in (
-        Reference(context_ids=["a", "b"]),
-        Reference(contexts=[TEXTS["a"], TEXTS["b"]]),
-    ):
+    for reference in (Reference(context_ids=["a", "b"]), Reference(contexts=[TEXTS["a"], TEXTS["b"]])):
         sample = sample_of([DENSE, compressed], [extract], reference=reference)
         assert loss(sample)[2] == ["dropped_by extractor", "in_prompt"]
         assert funnel(sample).value == 0.5
@@ -284,24 +265,16 @@ def test_rewritten_documents_that_keep_their_ids_are_followed():
 
 def test_chunks_that_share_their_documents_id_are_told_apart_by_text():
     one, two = (CONTEXTS[name].model_copy(update={"id": "doc"}) for name in "ab")
-    stages = (
-        stage("store", "retriever", [one, two]),
-        stage("rerank", "function", [two], 0),
-    )
+    stages = (stage("store", "retriever", [one, two]), stage("rerank", "function", [two], 0))
     sample = sample_of(stages, [two], reference=Reference(contexts=[TEXTS["a"], TEXTS["b"]]))
     assert loss(sample)[2] == ["dropped_by rerank", "in_prompt"]
 
 
 def test_records_that_differ_in_a_name_are_told_apart():
     """ROUGE-L would take each for the other one."""
-    texts = [
-        f"The branch of {city} is open from nine to five on all days." for city in ("Oslo", "Riga")
-    ]
+    texts = [f"The branch of {city} is open from nine to five on all days." for city in ("Oslo", "Riga")]
     oslo, riga = (RetrievedContext(text=text) for text in texts)
-    stages = (
-        stage("store", "retriever", [oslo, riga]),
-        stage("rerank", "function", [riga], 0),
-    )
+    stages = (stage("store", "retriever", [oslo, riga]), stage("rerank", "function", [riga], 0))
     sample = sample_of(stages, [riga], reference=Reference(contexts=texts))
     assert loss(sample)[2] == ["dropped_by rerank", "in_prompt"]
 
@@ -324,14 +297,9 @@ def test_records_that_differ_in_a_name_are_told_apart():
 def test_a_golden_text_that_stands_nowhere_as_it_is(text, golden, other):
     """Then what is nearly the same counts, as for recall."""
     near, far = RetrievedContext(text=text), RetrievedContext(text=other)
-    stages = (
-        stage("store", "retriever", [near, far]),
-        stage("rerank", "postprocessor", [far], 0),
-    )
+    stages = (stage("store", "retriever", [near, far]), stage("rerank", "postprocessor", [far], 0))
     sample = sample_of(
-        stages,
-        [far],
-        reference=Reference(contexts=[golden, "Nobody has ever said anything like this."]),
+        stages, [far], reference=Reference(contexts=[golden, "Nobody has ever said anything like this."])
     )
     assert loss(sample)[2] == ["dropped_by rerank", "never_found"]
 

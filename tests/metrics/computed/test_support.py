@@ -9,13 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragmeter.metrics import (
-    FactConflict,
-    LexicalGroundedness,
-    RagSample,
-    Support,
-    evaluate,
-)
+from ragmeter.metrics import FactConflict, LexicalGroundedness, RagSample, Support, evaluate
 from ragmeter.metrics.protocol import compute_metric
 
 CHUNKS = [
@@ -105,21 +99,13 @@ def test_what_only_counts_converts_rounds_or_adds_up_is_no_conflict(answer):
         ("Preheat to 350 degrees.", "Preheat to 350ºF.", 0.0),
         ("Check-in is from 3 pm to 9 pm.", "Check-in starts at 3 am.", 1.0),
         ("Check-in is from 3 pm to 9 pm.", "Check-in starts at 15:00.", 0.0),
-        (
-            "It was opened on 4 July by Queen Margrethe.",
-            "It was opened on 4 July by Queen Beatrix.",
-            1.0,
-        ),
+        ("It was opened on 4 July by Queen Margrethe.", "It was opened on 4 July by Queen Beatrix.", 1.0),
         ("Гарантия действует два года.", "Гарантия — 24 месяца.", 0.0),
         ("价格从200元降到150元。", "价格降了50元。", 0.0),
         ("价格从200元降到150元。", "价格降了40元。", 1.0),
         ("Вода кипит при 100 °C.", "Вода кипит при 100 градусах Цельсия.", 0.0),
         ("Вода кипит при 100 °C.", "Вода кипит при 100 градусах по шкале.", 0.0),
-        (
-            "View the invoice as a PDF in the console.",
-            "View your invoices in the console as PDFs.",
-            0.0,
-        ),
+        ("View the invoice as a PDF in the console.", "View your invoices in the console as PDFs.", 0.0),
         ("Мост открыт 12 мая 2005 года.", "Мост открыт 21 мая 2005 года.", 1.0),
         ("No refunds are given after 30 days.", "Refunds are not given after 30 days.", 0.0),
         ("The drug is approved for children.", "The drug isn't approved for children.", 1.0),
@@ -175,22 +161,15 @@ def test_the_same_fact_written_otherwise_is_no_conflict(chunk, answer, value):
 
 
 def test_a_fact_costs_support_as_much_as_two_words_in_a_row():
-    chunk = [
-        "The ferry of Roja sails at nine with one dragon and a very old lighthouse keeper aboard."
-    ]
-    known = (
-        "The ferry of Roja sails at nine with one dragon and a very old lighthouse keeper aboard"
-    )
+    chunk = ["The ferry of Roja sails at nine with one dragon and a very old lighthouse keeper aboard."]
+    known = "The ferry of Roja sails at nine with one dragon and a very old lighthouse keeper aboard"
     plain, fact = (measured(f"{known}{more}", chunk)["support"].value for more in (".", ", 77."))
     assert plain == 1.0
     assert 0.15 < plain - fact < 0.25  # one word, two for the fact, and its share
 
 
 def test_the_question_s_numbers_are_no_conflict_and_nothing_retrieved_is_none():
-    assert (
-        measured("Room 77 is free.", ["A room is free."], "Is room 77 free?")["fact_conflict"].value
-        == 0
-    )
+    assert measured("Room 77 is free.", ["A room is free."], "Is room 77 free?")["fact_conflict"].value == 0
     assert measured("Room 77 is free.", [])["fact_conflict"].status == "undefined"
 
 
@@ -212,8 +191,7 @@ def test_the_question_s_numbers_are_no_conflict_and_nothing_retrieved_is_none():
 )
 def test_words_about_the_texts_and_the_answer_claim_nothing(framing, chunk, answer):
     bare, framed = (
-        measured(one, [chunk])["unsupported_words_max"].value
-        for one in (answer, f"{framing} {answer}")
+        measured(one, [chunk])["unsupported_words_max"].value for one in (answer, f"{framing} {answer}")
     )
     assert (bare, framed) == (0.0, 0.0)
 
@@ -230,10 +208,7 @@ def test_words_about_the_texts_and_the_answer_claim_nothing(framing, chunk, answ
 )
 def test_an_answer_that_claims_nothing_has_no_support_and_is_neither_bad_nor_good(answer, chunk):
     found = measured(answer, [chunk])
-    assert (found["support"].status, found["unsupported_words_max"].status) == (
-        "undefined",
-        "undefined",
-    )
+    assert (found["support"].status, found["unsupported_words_max"].status) == ("undefined", "undefined")
     sample = RagSample(question=chunk.replace(".", "?"), contexts=[chunk], answer=answer)
     names = ["lexical_groundedness", "lexical_context_relevance", "support", "refusal"]
     [scores] = evaluate([sample], names)
@@ -269,9 +244,9 @@ def test_the_sentence_that_is_named_has_most_unsupported_content_in_every_score(
 
 def test_what_is_invented_in_one_piece_costs_more_than_a_paraphrase():
     chunk = ["alpha beta gamma delta epsilon zeta eta theta"]
-    scattered = "alpha one beta two gamma three delta four epsilon five".replace(
-        "one", "uno"
-    ).replace("once", "x")
+    scattered = "alpha one beta two gamma three delta four epsilon five".replace("one", "uno").replace(
+        "once", "x"
+    )
     together = "alpha beta gamma delta epsilon uno two three four five"
     assert measured(together, chunk)["support"].value < measured(scattered, chunk)["support"].value
 
@@ -325,10 +300,7 @@ def test_neither_the_order_of_the_chunks_nor_a_second_copy_changes_anything(answ
         assert values(answer, list(contexts)) == before
 
 
-ENGLISH = [
-    "Based on the provided passages, here is the answer.",
-    "Here is a summary of the given context.",
-]
+ENGLISH = ["Based on the provided passages, here is the answer.", "Here is a summary of the given context."]
 FRAMED = [
     *((framing, answer) for framing in ENGLISH for answer in ANSWERS),
     ("На основании предоставленных документов вот ответ.", ANSWERS[1]),
@@ -380,9 +352,7 @@ def test_no_way_to_write_or_to_introduce_an_answer_changes_its_support(data):
     said = data.draw(st.lists(st.sampled_from(words[start:]), min_size=3, max_size=14))
     between = "" if language == "zh" else " "
     stop = "。" if language == "zh" else "."
-    answer = (
-        between.join(["渡轮" if language == "zh" else words[start], *said]).strip(".。，, ") + stop
-    )
+    answer = between.join(["渡轮" if language == "zh" else words[start], *said]).strip(".。，, ") + stop
     chunks = KNOWN[language]
     plain = values(answer, chunks)
 

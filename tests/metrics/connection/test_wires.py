@@ -88,9 +88,7 @@ def test_calls_that_wait_are_refused_when_the_circuit_opens(server):
     """Nine calls wait for one slot; the first five failures are the last."""
     server.script += [error(500)] * 9
     judge = judge_at(server, concurrency=1)
-    evaluate(
-        [sample(question=str(n)) for n in range(9)], [ContextPrecision()], judge, concurrency=9
-    )
+    evaluate([sample(question=str(n)) for n in range(9)], [ContextPrecision()], judge, concurrency=9)
 
     assert len(server.requests) == 5
 
@@ -98,9 +96,7 @@ def test_calls_that_wait_are_refused_when_the_circuit_opens(server):
 def test_calls_that_wait_take_over_what_the_endpoint_was_found_to_lack(server):
     server.supports = set()
     judge = judge_at(server, concurrency=1)
-    evaluate(
-        [sample(question=str(n)) for n in range(5)], [ContextPrecision()], judge, concurrency=5
-    )
+    evaluate([sample(question=str(n)) for n in range(5)], [ContextPrecision()], judge, concurrency=5)
 
     kinds = [request.body.get("response_format", {}).get("type") for request in server.requests]
     assert kinds[-1] is None
@@ -117,9 +113,7 @@ STEPS = {
 }
 
 
-@settings(
-    max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     steps=st.lists(st.sampled_from(sorted(STEPS)), max_size=12),
     concurrency=st.integers(1, 4),

@@ -15,12 +15,7 @@ from onnx_model import lookup_model
 from ragmeter import RagMeter, RagSample
 from ragmeter.exporters.memory import InMemoryExporter
 from ragmeter.metrics import ConfigurationError, evaluate
-from ragmeter.metrics.detector import (
-    HttpSpanDetector,
-    InProcessSpanDetector,
-    OnnxSpanDetector,
-    SpanSupport,
-)
+from ragmeter.metrics.detector import HttpSpanDetector, InProcessSpanDetector, OnnxSpanDetector, SpanSupport
 from ragmeter.metrics.detector.detector import spans_of
 from ragmeter.metrics.judge import JudgeBudget
 
@@ -91,8 +86,7 @@ def test_a_detector_that_raises_costs_only_the_answers_it_raises_for_and_quotes_
         return []
 
     samples = [
-        RagSample(question="q", contexts=["c"], answer=f"{'odd' if n == 2 else 'fine'} {n}")
-        for n in range(5)
+        RagSample(question="q", contexts=["c"], answer=f"{'odd' if n == 2 else 'fine'} {n}") for n in range(5)
     ]
     found = measured(InProcessSpanDetector(detector), *samples)
     assert [one.status for one in found] == ["ok", "ok", "metric_error", "ok", "ok"]
@@ -172,9 +166,7 @@ class Server:
             def do_POST(self):
                 body = json.loads(self.rfile.read(int(self.headers["content-length"])))
                 server.bodies.append(body)
-                server.headers.append(
-                    {key.casefold(): value for key, value in self.headers.items()}
-                )
+                server.headers.append({key.casefold(): value for key, value in self.headers.items()})
                 server.paths.append(self.path)
                 status = left.pop(0) if left else 200
                 raw = json.dumps(server.reply(body)).encode()
@@ -219,9 +211,7 @@ def test_an_address_says_the_same_one_by_one_and_many_at_a_time(server, batch_si
     samples = [SAMPLE, *(SAMPLE.model_copy(update={"answer": f"{ANSWER} {n}"}) for n in range(6))]
     detector = HttpSpanDetector(server.url, batch_size=batch_size, api_key="secret-key")
     found = measured(detector, *samples)
-    assert [one.value for one in found] == [
-        one.value for one in measured(words_that_no_chunk_has, *samples)
-    ]
+    assert [one.value for one in found] == [one.value for one in measured(words_that_no_chunk_has, *samples)]
     assert set(server.paths) == {"/v1/lettucedetect/spans"}
     assert all(one["authorization"] == "Bearer secret-key" for one in server.headers)
     if batch_size == 1:
@@ -252,9 +242,7 @@ def test_a_wrong_key_is_no_score(server):
 
 def test_a_live_meter_asks_off_the_requests_path_and_exports_the_score(server):
     memory = InMemoryExporter()
-    with RagMeter(
-        metrics=["lexical_groundedness", SpanSupport(server.url)], exporters=[memory]
-    ) as meter:
+    with RagMeter(metrics=["lexical_groundedness", SpanSupport(server.url)], exporters=[memory]) as meter:
         meter.submit(SAMPLE)
         assert meter.flush(60)
         assert meter.quality("span_support").n_judged == 1
@@ -267,20 +255,7 @@ def files(tmp_path):
     """A model of twelve words, four of which have no support, and its tokenizer."""
     pytest.importorskip("onnxruntime")
     tokenizers = pytest.importorskip("tokenizers")
-    words = [
-        "[UNK]",
-        "the",
-        "bridge",
-        "was",
-        "opened",
-        "in",
-        "1932",
-        "by",
-        "ann",
-        ".",
-        "мост",
-        "桥",
-    ]
+    words = ["[UNK]", "the", "bridge", "was", "opened", "in", "1932", "by", "ann", ".", "мост", "桥"]
     wrong = {"by", "ann", "мост", "桥"}
     tokenizer = tokenizers.Tokenizer(
         tokenizers.models.WordLevel({word: n for n, word in enumerate(words)}, unk_token="[UNK]")
@@ -296,9 +271,7 @@ def files(tmp_path):
 
 def test_a_model_file_marks_tokens_of_the_answer_joined_to_spans(files):
     detector = OnnxSpanDetector(*files)
-    long = RagSample(
-        question="by ann", contexts=["by ann " * 3000], answer="The bridge был мост, 桥."
-    )
+    long = RagSample(question="by ann", contexts=["by ann " * 3000], answer="The bridge был мост, 桥.")
     short, russian = measured(detector, SAMPLE, long)
     (span,) = short.items
     assert (span.text, span.value) == ("by Ann", pytest.approx(0.8808, abs=1e-4))

@@ -46,16 +46,7 @@ def test_a_long_name_is_cut():
 def test_everything_of_ours_is_logged_to_loggers_that_do_so():
     for path in ROOT.rglob("*.py"):
         folder = path.relative_to(ROOT).parts[0]
-        if folder in (
-            "adapters",
-            "cli",
-            "core",
-            "exporters",
-            "fleet",
-            "metrics",
-            "serve",
-            "testing",
-        ):
+        if folder in ("adapters", "cli", "core", "exporters", "fleet", "metrics", "serve", "testing"):
             for name in re.findall(r'getLogger\("(ragmeter[^"]*)"\)', path.read_text("utf-8")):
                 assert name in (*LOGGERS, "ragmeter.explain"), path
             if folder == "cli" and path.name != "_console.py":

@@ -61,8 +61,7 @@ def test_requests_share_a_call():
         embedder = Recorder()
         embedder.gate = asyncio.Event()
         asked = [
-            asyncio.ensure_future(embedder.vectors([f"chunk {n}", "common"], query=False))
-            for n in range(3)
+            asyncio.ensure_future(embedder.vectors([f"chunk {n}", "common"], query=False)) for n in range(3)
         ]
         await asyncio.sleep(0)
         while not embedder.asked:
@@ -73,10 +72,7 @@ def test_requests_share_a_call():
         await asyncio.gather(*asked)
         return embedder.asked
 
-    assert asyncio.run(ask()) == [
-        ["chunk 0", "common", "chunk 1", "chunk 2"],
-        ["late 0", "late 1", "late 2"],
-    ]
+    assert asyncio.run(ask()) == [["chunk 0", "common", "chunk 1", "chunk 2"], ["late 0", "late 1", "late 2"]]
 
 
 def test_a_call_has_at_most_so_many_texts():
@@ -111,9 +107,7 @@ def test_what_is_wrong_with_a_text_costs_no_other():
     assert isinstance(bad, JudgeError)
     assert (bad.error_type, "secret" in str(bad)) == ("ValueError", False)
     assert vectors(embedder, "other")  # known by now
-    assert [texts for texts in embedder.asked if "other" in texts and "bad" not in texts] == [
-        ["other"]
-    ]
+    assert [texts for texts in embedder.asked if "other" in texts and "bad" not in texts] == [["other"]]
 
 
 def test_a_zero_vector_costs_only_its_text():

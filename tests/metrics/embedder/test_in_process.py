@@ -62,9 +62,7 @@ async def by_async_function(texts):
 def asked(given):
     async def ask():
         embedder = as_embedder(given)
-        return await asyncio.gather(
-            embedder.vectors(["one"], query=True), embedder.vectors(["one", "two"])
-        )
+        return await asyncio.gather(embedder.vectors(["one"], query=True), embedder.vectors(["one", "two"]))
 
     return asyncio.run(ask())
 
@@ -82,9 +80,7 @@ def numbers(vectors):
     ],
 )
 def test_questions_and_chunks_go_to_the_methods_made_for_them(given, name):
-    expected = asyncio.run(
-        as_embedder(by_function).vectors(["query one", "document one", "document two"])
-    )
+    expected = asyncio.run(as_embedder(by_function).vectors(["query one", "document one", "document two"]))
     [question], chunks = asked(given)
 
     assert [list(v) for v in (question, *chunks)] == numbers(expected)
@@ -141,9 +137,7 @@ def test_it_is_called_on_a_thread_of_its_own_in_the_askers_context():
 def test_numpy_rows_are_vectors():
     numpy = pytest.importorskip("numpy")
 
-    [made] = asyncio.run(
-        as_embedder(lambda texts: numpy.array([[3.0, 4.0]] * len(texts))).vectors(["a"])
-    )
+    [made] = asyncio.run(as_embedder(lambda texts: numpy.array([[3.0, 4.0]] * len(texts))).vectors(["a"]))
     assert list(made) == pytest.approx([0.6, 0.8])
 
 

@@ -22,9 +22,7 @@ class Book:
         self.begun = threading.Event()
         self.go_on = threading.Event()
         self.go_on.set()
-        self.commits: GroupCommit[int, int] = GroupCommit(
-            self.write, lambda: RagmeterError("interrupted")
-        )
+        self.commits: GroupCommit[int, int] = GroupCommit(self.write, lambda: RagmeterError("interrupted"))
 
     def write(self, numbers: Sequence[int]) -> Sequence[int]:
         self.begun.set()
@@ -78,11 +76,7 @@ def test_who_was_taken_along_by_one_that_was_interrupted_is_told_so():
     told = book.while_writing(1, [0, 2, 3])
     assert told[1] == 2
     # Whoever wrote for all of them is interrupted itself, and one of the three did.
-    assert sorted(map(str, (told[0], told[2], told[3]))) == [
-        "KeyboardInterrupt",
-        "interrupted",
-        "interrupted",
-    ]
+    assert sorted(map(str, (told[0], told[2], told[3]))) == ["KeyboardInterrupt", "interrupted", "interrupted"]
     assert book.commits.put(4) == 8
 
 

@@ -34,10 +34,7 @@ def forms(tmp_path):
     yield from (samples, ROWS, iter(ROWS), {k: [row[k] for row in ROWS] for k in ROWS[0]})
     yield from (path, str(path), table, table.to_batches()[0], frame(ROWS))
     yield [samples[0], ROWS[1]]
-    yield [
-        {"user_input": "q", "documents": ["a b", "c"], "Output": "a b", "ground_truth": "a"},
-        ROWS[1],
-    ]
+    yield [{"user_input": "q", "documents": ["a b", "c"], "Output": "a b", "ground_truth": "a"}, ROWS[1]]
     for name, made in (
         ("pandas", lambda them: them.DataFrame(ROWS)),
         ("polars", lambda them: them.DataFrame(ROWS)),
@@ -74,10 +71,7 @@ def test_every_form_gives_the_same_scores(tmp_path):
         ("question?", "ends in none of .jsonl"),
         ({"train": frame(ROWS[:1])}, "pass a list of rows"),
         ({"train": SimpleNamespace(column_names=["question"])}, "has the splits train: pass one"),
-        (
-            [{"question": "q", "contexts": [1]}],
-            "row 1 of samples: context 1 is a number, not a text",
-        ),
+        ([{"question": "q", "contexts": [1]}], "row 1 of samples: context 1 is a number, not a text"),
     ],
 )
 def test_what_cannot_be_scored_is_explained(given, says):

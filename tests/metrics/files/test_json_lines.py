@@ -21,10 +21,7 @@ def test_what_is_written_is_read_again(values):
 
 
 def test_numbers_count_blank_lines_and_a_byte_order_mark_is_none():
-    assert list(lines_of(b'\xef\xbb\xbf{"a": 1}\n\n \n{"b": 2}')) == [
-        (1, b'{"a": 1}'),
-        (4, b'{"b": 2}'),
-    ]
+    assert list(lines_of(b'\xef\xbb\xbf{"a": 1}\n\n \n{"b": 2}')) == [(1, b'{"a": 1}'), (4, b'{"b": 2}')]
 
 
 @pytest.mark.parametrize(

@@ -63,22 +63,12 @@ def test_a_langsmith_run_of_messages_that_failed():
 
 def test_a_langsmith_retriever_run_and_an_example():
     retrieval = sample(
-        {
-            "run_type": "retriever",
-            "inputs": {"query": "How long?"},
-            "outputs": {"documents": [DOCUMENT]},
-        }
+        {"run_type": "retriever", "inputs": {"query": "How long?"}, "outputs": {"documents": [DOCUMENT]}}
     )
-    example = sample(
-        {"inputs": {"question": "How long?"}, "outputs": {"answer": "8 m."}, "metadata": {}}
-    )
+    example = sample({"inputs": {"question": "How long?"}, "outputs": {"answer": "8 m."}, "metadata": {}})
 
     assert (retrieval.status, retrieval.contexts[0].text) == ("retrieval_only", "It is 8 m long.")
-    assert (example.question, example.reference.answer, example.answer) == (
-        "How long?",
-        "8 m.",
-        None,
-    )
+    assert (example.question, example.reference.answer, example.answer) == ("How long?", "8 m.", None)
 
 
 @pytest.mark.parametrize("nested", [False, True])
@@ -95,11 +85,7 @@ def test_a_phoenix_span(nested):
         }  # fmt: skip
     found = sample(row)
 
-    assert (found.question, found.answer, found.status) == (
-        "How long is it?",
-        None,
-        "retrieval_only",
-    )
+    assert (found.question, found.answer, found.status) == ("How long is it?", None, "retrieval_only")
     [context] = found.contexts
     assert (context.text, context.id, context.score) == ("It is 8 m long.", "d1", 0.75)
 
@@ -120,11 +106,7 @@ def test_a_phoenix_span_of_its_rest_interface_has_numbered_documents():
         }
     )  # fmt: skip
 
-    assert (found.question, found.answer, found.status) == (
-        "How long is it?",
-        None,
-        "retrieval_only",
-    )
+    assert (found.question, found.answer, found.status) == ("How long is it?", None, "retrieval_only")
     assert [(one.text, one.id, one.score) for one in found.contexts] == [
         ("It is 8 m long.", "d1", 0.75),
         ("It is red.", None, None),
@@ -132,9 +114,7 @@ def test_a_phoenix_span_of_its_rest_interface_has_numbered_documents():
 
 
 def test_a_phoenix_frame_saved_as_csv_is_a_bad_row_that_says_what_to_do():
-    found = row_of(
-        GoodRow(2, PHOENIX_SPAN | {"attributes.retrieval.documents": "[{'document.content': 'x'}]"})
-    )
+    found = row_of(GoodRow(2, PHOENIX_SPAN | {"attributes.retrieval.documents": "[{'document.content': 'x'}]"}))
 
     assert isinstance(found, BadRow)
     assert "to_parquet" in found.reason
@@ -151,10 +131,7 @@ DEEPEVAL = {
 def test_a_golden_of_deepeval(saved_as):
     row = DEEPEVAL
     if saved_as == "jsonl":  # CSV, too, joins lists
-        row = row | {
-            "retrieval_context": "It is 8 m long.|It is red.",
-            "context": "It is 8 m long.",
-        }
+        row = row | {"retrieval_context": "It is 8 m long.|It is red.", "context": "It is 8 m long."}
     elif saved_as == "camel case":
         row = {
             "input": row["input"], "actualOutput": row["actual_output"],
@@ -193,13 +170,7 @@ def test_a_langfuse_trace_an_observation_and_an_item():
         }
     )  # fmt: skip
     retrieval = sample(
-        {
-            "id": "o1",
-            "type": "RETRIEVER",
-            "input": "How long?",
-            "output": [DOCUMENT],
-            "level": "DEFAULT",
-        }
+        {"id": "o1", "type": "RETRIEVER", "input": "How long?", "output": [DOCUMENT], "level": "DEFAULT"}
     )
     item = sample({"id": "i1", "input": "How long?", "expectedOutput": {"answer": "8 m."}})
     failed = sample({"type": "SPAN", "input": "How long?", "output": None, "level": "ERROR"})

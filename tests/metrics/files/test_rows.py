@@ -10,14 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragmeter.metrics import ConfigurationError, MissingDependencyError
-from ragmeter.metrics._files.rows import (
-    BadRow,
-    GoodRow,
-    count_rows,
-    format_of,
-    open_rows,
-    read_rows,
-)
+from ragmeter.metrics._files.rows import BadRow, GoodRow, count_rows, format_of, open_rows, read_rows
 
 
 def _read(tmp_path, content, name="data.jsonl"):
@@ -64,10 +57,7 @@ def test_a_byte_order_mark_belongs_to_no_row(tmp_path, bom):
 
 
 def test_blank_lines_are_no_rows_and_are_counted(tmp_path):
-    assert _read(tmp_path, b'\n{"a": 1}\r\n \n{"a": 2}') == [
-        GoodRow(2, {"a": 1}),
-        GoodRow(4, {"a": 2}),
-    ]
+    assert _read(tmp_path, b'\n{"a": 1}\r\n \n{"a": 2}') == [GoodRow(2, {"a": 1}), GoodRow(4, {"a": 2})]
     assert [row.line for row in _read(tmp_path, b"a\n\n1\n", "data.csv")] == [3]
 
 

@@ -133,9 +133,7 @@ def test_what_the_jsonl_exporter_wrote_can_be_evaluated(tmp_path):
     from ragmeter.metrics import RagSample, Reference
 
     path = tmp_path / "live.jsonl"
-    sample = RagSample(
-        question="q", contexts=["a", "b"], answer="r", reference=Reference(answer="g")
-    )
+    sample = RagSample(question="q", contexts=["a", "b"], answer="r", reference=Reference(answer="g"))
     meter = RagMeter(exporters=[JsonlExporter(path, include_content=True)])
     meter.submit(sample)
     meter.flush(60)
@@ -189,13 +187,7 @@ def test_what_data_sets_call_the_reference_answer(tmp_path, columns):
 
 @pytest.mark.parametrize("name", ["page_content", "content"])
 def test_documents_as_frameworks_write_them_are_contexts(tmp_path, name):
-    document = {
-        name: "x",
-        "id": "d",
-        "metadata": {"source": "s"},
-        "type": "Document",
-        "score": None,
-    }
+    document = {name: "x", "id": "d", "metadata": {"source": "s"}, "type": "Document", "score": None}
     (row,) = _read(tmp_path, {"question": "q", "contexts": [document]})
     [context] = row.sample.contexts
     assert (context.text, context.id, context.metadata) == ("x", "d", {"source": "s"})

@@ -57,9 +57,9 @@ def test_a_reply_to_another_request_answers_nothing(server, metric, differs):
     evaluate([sample(**{differs: others[differs]})], [metric], judge)
     recorded = well_formed(server.requests[-1], lambda request, item_id: True)
     evaluate([sample()], [metric], judge)
-    if server.requests[-1].user.replace(server.requests[-1].tag, "") == server.requests[
-        0
-    ].user.replace(server.requests[0].tag, ""):
+    if server.requests[-1].user.replace(server.requests[-1].tag, "") == server.requests[0].user.replace(
+        server.requests[0].tag, ""
+    ):
         return  # what differs is not asked about: it is the same request
     server.script += [lambda request: recorded] * 2
     [scores] = evaluate([sample()], [metric], judge)
@@ -162,8 +162,7 @@ def test_what_cannot_be_read_is_unknown_and_the_rest_is_kept(server, name):
 
 
 @pytest.mark.parametrize(
-    "more",
-    [{"score": 1}, {"confidence": 0.2}, {"verdicts": [False]}, {"reason": {"text": "x"}}, {"": ""}],
+    "more", [{"score": 1}, {"confidence": 0.2}, {"verdicts": [False]}, {"reason": {"text": "x"}}, {"": ""}]
 )
 def test_fields_that_nobody_asked_for_change_nothing(server, more):
     entries = [entry("c1", "true", **more), entry("c2", "false", **more)]
@@ -225,9 +224,7 @@ def test_no_reply_gives_a_verdict_that_was_not_said_under_the_right_id(entries):
     for number, item in enumerate(result.items, start=1):
         if item.verdict is not None:
             assert given[f"c{number}"] <= allowed[item.verdict]
-    foreign = any(
-        not right or i.strip() not in ("c1", "c2", "c3") for right, i in (e["id"] for e in entries)
-    )
+    foreign = any(not right or i.strip() not in ("c1", "c2", "c3") for right, i in (e["id"] for e in entries))
     if foreign:
         assert result.value is None
 
@@ -237,8 +234,7 @@ def numbered(count):
 
 
 @pytest.mark.parametrize(
-    ("count", "sizes"),
-    [(100, [100]), (101, [50, 51]), (250, [83, 83, 84]), (301, [75, 75, 75, 76])],
+    ("count", "sizes"), [(100, [100]), (101, [50, 51]), (250, [83, 83, 84]), (301, [75, 75, 75, 76])]
 )
 def test_many_items_are_asked_about_in_parts_of_even_size(server, count, sizes):
     """Each item once; the score is that of all of them."""
@@ -306,11 +302,7 @@ def test_what_is_cut_off_however_little_is_asked_is_given_up(server):
     server.script.extend([Capped(0)] * 40)
     result = only(server, ContextPrecision(), sample(contexts=numbered(12)))
 
-    assert (result.value, result.status, result.error_type) == (
-        None,
-        "judge_error",
-        "reply_cut_off",
-    )
+    assert (result.value, result.status, result.error_type) == (None, "judge_error", "reply_cut_off")
     assert len(server.requests) == 4
 
 
@@ -337,9 +329,7 @@ def test_the_next_request_has_halves_of_its_own(server):
     server.script.extend([Capped(0)] * 4)
     server.script.extend([Capped(6)] * 40)
     judge = judge_at(server, cache=False)
-    first, second = (
-        evaluate([sample(contexts=numbered(12))], [ContextPrecision()], judge) for _ in range(2)
-    )
+    first, second = (evaluate([sample(contexts=numbered(12))], [ContextPrecision()], judge) for _ in range(2))
 
     assert first[0]["context_precision"].error_type == "reply_cut_off"
     assert second[0]["context_precision"].value == 1.0

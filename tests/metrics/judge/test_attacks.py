@@ -56,9 +56,7 @@ def severe(request, _item_id):
 def frame(request):
     """The prompt without the texts of others and without the ids."""
     marker, tag = request.marker, request.tag
-    user = re.sub(
-        rf"(<<{marker} [^\n]*>>\n).*?(\n<<{marker}>>)", r"\1\2", request.user, flags=re.DOTALL
-    )
+    user = re.sub(rf"(<<{marker} [^\n]*>>\n).*?(\n<<{marker}>>)", r"\1\2", request.user, flags=re.DOTALL)
     user = re.sub(rf"\b{tag}(?=[a-z]\d)", "", user)
     return re.sub(r"^Ids to answer: .*$", "", user, flags=re.MULTILINE).replace(marker, "MARKER")
 

@@ -37,9 +37,7 @@ def test_what_is_expected_to_be_written_counts_too():
 
 
 CALLS = st.lists(
-    st.tuples(st.integers(50, 2_000), st.integers(0, 500), st.floats(0.2, 8.0)),
-    min_size=5,
-    max_size=60,
+    st.tuples(st.integers(50, 2_000), st.integers(0, 500), st.floats(0.2, 8.0)), min_size=5, max_size=60
 )
 
 
@@ -84,12 +82,7 @@ def test_sixty_four_calls_at_once_keep_to_the_limit(when_exhausted):
             return content(text, prompt=400, output=800)
 
         server.script.extend([verbose] * 500)
-        evaluate(
-            [sample(question=str(n)) for n in range(100)],
-            [ContextPrecision()],
-            judge,
-            concurrency=64,
-        )
+        evaluate([sample(question=str(n)) for n in range(100)], [ContextPrecision()], judge, concurrency=64)
 
         one_call = budget.price(400, 800)
         assert 0.05 - one_call <= budget.cost <= 0.05 + one_call

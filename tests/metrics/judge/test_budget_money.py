@@ -48,9 +48,7 @@ def test_a_call_that_costs_more_than_a_minute_allows_is_never_let_through():
     assert _takes(budget) is None
 
 
-@given(
-    st.lists(st.tuples(st.floats(0, 20), st.integers(1, 3_000), st.integers(0, 900)), max_size=60)
-)
+@given(st.lists(st.tuples(st.floats(0, 20), st.integers(1, 3_000), st.integers(0, 900)), max_size=60))
 def test_no_sixty_seconds_hold_more_than_was_allowed(calls):
     """Sums of what was let through, by the estimate that let it through, stay within the limits."""
     clock = Clock()

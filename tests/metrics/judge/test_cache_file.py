@@ -71,18 +71,13 @@ def opened(monkeypatch):
     return names
 
 
-def test_a_file_that_another_process_holds_costs_no_score_and_no_time(
-    server, tmp_path, caplog, opened
-):
+def test_a_file_that_another_process_holds_costs_no_score_and_no_time(server, tmp_path, caplog, opened):
     """Thirty requests at once: the loop never waits for the file, and two waits is all there is."""
     path = tmp_path / "judge.sqlite"
     with held(path), caplog.at_level(logging.WARNING, logger="ragmeter"):
         judge = judge_at(server, cache=path, concurrency=30)
         results = evaluate(
-            [sample(question=str(n)) for n in range(30)],
-            [ContextPrecision()],
-            judge,
-            concurrency=30,
+            [sample(question=str(n)) for n in range(30)], [ContextPrecision()], judge, concurrency=30
         )
 
     assert {scores["context_precision"].status for scores in results} == {"ok"}

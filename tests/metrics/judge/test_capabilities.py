@@ -165,9 +165,7 @@ def test_a_trial_that_meets_trouble_proves_nothing(server, timed):
 
 def test_only_what_is_named_is_dropped(server):
     """A quotation of the model's failed reply names nothing."""
-    quoted = (
-        '{"error": {"message": "%s", "code": "json_validate_failed", "failed_generation": "%s"}}'
-    )
+    quoted = '{"error": {"message": "%s", "code": "json_validate_failed", "failed_generation": "%s"}}'
     body = quoted % ("Failed to validate JSON", "the temperature is high, the system role too")
     for said in (body, quoted % ("GroqException - " + body.replace('"', '\\"'), "schema")):
         server.requests.clear()
@@ -218,9 +216,7 @@ def test_a_cap_that_is_ignored_is_told_by_its_other_name(server):
 
     def verbose(request):
         text = reply_to(request)
-        return Misbehaviour(
-            body=text.body.replace(b'"completion_tokens": 20', b'"completion_tokens": 900')
-        )
+        return Misbehaviour(body=text.body.replace(b'"completion_tokens": 20', b'"completion_tokens": 900'))
 
     server.script.append(verbose)
     ask(judge)
@@ -283,8 +279,7 @@ def test_extra_body_is_merged_last_pickled_and_in_the_keys(server):
 
 
 @pytest.mark.parametrize(
-    "wrong",
-    [{"messages": []}, {"stream": True}, {"model": "x"}, {"x": object()}, {"x": float("nan")}],
+    "wrong", [{"messages": []}, {"stream": True}, {"model": "x"}, {"x": object()}, {"x": float("nan")}]
 )
 def test_an_extra_body_that_cannot_work_is_refused(wrong):
     with pytest.raises(ConfigurationError, match="extra_body"):

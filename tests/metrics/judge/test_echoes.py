@@ -47,9 +47,7 @@ def filled(value, **by_key):
     """The form with other words in its fields."""
     if isinstance(value, dict):
         return {
-            key: by_key[key]
-            if key in by_key and isinstance(inner, str)
-            else filled(inner, **by_key)
+            key: by_key[key] if key in by_key and isinstance(inner, str) else filled(inner, **by_key)
             for key, inner in value.items()
         }
     if isinstance(value, list):
@@ -94,9 +92,7 @@ def with_ids(request, change):
 
 ECHOES = {
     "whole": lambda request: request.form,
-    "as it stands in the prompt": lambda request: request.user.rsplit("Form: ", 1)[1].split("\n")[
-        0
-    ],
+    "as it stands in the prompt": lambda request: request.user.rsplit("Form: ", 1)[1].split("\n")[0],
     "with the word before it": lambda request: "Form: " + json.dumps(request.form),
     "fenced": lambda request: f"```json\n{json.dumps(request.form, indent=2)}\n```",
     "in prose": lambda request: f"My answer is {json.dumps(request.form)} as asked.",
@@ -148,9 +144,7 @@ def test_texts_of_dots_are_no_texts(server):
     """Under the right id, too: nothing was listed, asked or said."""
 
     def dots(request):
-        return filled(
-            json.loads(with_ids(request, lambda letter: request.sent_ids[0])), verdict="unknown"
-        )
+        return filled(json.loads(with_ids(request, lambda letter: request.sent_ids[0])), verdict="unknown")
 
     server.script.extend([dots] * 100)
     for metric in (RagQuestEval(), ContextEntityRecall(), Faithfulness(unit="claim")):
@@ -196,8 +190,7 @@ def test_the_metrics_of_one_request_begin_alike_and_have_ids_of_their_own(server
     metrics = [ContextPrecision(), ContextUtilization(), ContextRecall(), Faithfulness()]
     evaluate([sample()], metrics, judge_at(server))
     beginnings = {
-        request.user[: request.user.index(f"<<{request.marker} question>>")]
-        for request in server.requests
+        request.user[: request.user.index(f"<<{request.marker} question>>")] for request in server.requests
     }
 
     assert len(server.requests) == 4

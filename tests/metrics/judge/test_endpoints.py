@@ -19,9 +19,7 @@ def replay(record, **options):
         server.script.extend([Replayed(record)] * 1)
         replayed = server.script[0]
         server.script.extend([replayed] * 30)
-        judge = judge_at(
-            server, max_retries=1, max_output_tokens=500, timeout_s=60.0, cache=False, **options
-        )
+        judge = judge_at(server, max_retries=1, max_output_tokens=500, timeout_s=60.0, cache=False, **options)
         [scores] = evaluate([sample()], [ContextPrecision()], judge)
         return scores["context_precision"], judge, list(server.requests)
 

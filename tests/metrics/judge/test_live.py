@@ -10,9 +10,7 @@ from ragmeter.exporters.memory import InMemoryExporter
 
 def live(server, *, fused=False, **options):
     memory = InMemoryExporter()
-    meter = RagMeter(
-        judge=judge_at(server, **options), exporters=[memory], scoring=Scoring(fused=fused)
-    )
+    meter = RagMeter(judge=judge_at(server, **options), exporters=[memory], scoring=Scoring(fused=fused))
     meter.submit(sample())
     assert meter.flush(60)
     stats = meter.stats()

@@ -106,9 +106,7 @@ def test_replies_that_are_not_aligned_count_for_nothing(server, name):
     assert server.requests[1].ids == ["c1", "c2"]
 
 
-@pytest.mark.parametrize(
-    "verdict", ["maybe", 2, -1, 1.0, "2", "", "yes, it is", [True], {"v": True}, None]
-)
+@pytest.mark.parametrize("verdict", ["maybe", 2, -1, 1.0, "2", "", "yes, it is", [True], {"v": True}, None])
 def test_what_is_no_verdict_is_unknown(server, verdict):
     """One repair call for that id alone, then bounds."""
     entry = {"id": "c2", "verdict": verdict}
@@ -172,10 +170,7 @@ def test_a_retry_after_beyond_the_deadline_is_given_up_at_once(server):
     [
         (error(500), "server_error"),
         (error(503), "server_error"),
-        (
-            Misbehaviour(502, b"<html>Bad gateway</html>", {"content-type": "text/html"}),
-            "server_error",
-        ),
+        (Misbehaviour(502, b"<html>Bad gateway</html>", {"content-type": "text/html"}), "server_error"),
         (broken_reply(json.dumps(completion("x")).encode(), cut_after=30), "connection"),
     ],
 )

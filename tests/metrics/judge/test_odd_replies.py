@@ -25,11 +25,7 @@ def message(status, words, **more):
 
 
 def said(text, finish="stop", **more):
-    return {
-        "index": 0,
-        "finish_reason": finish,
-        "message": {"role": "assistant", "content": text, **more},
-    }
+    return {"index": 0, "finish_reason": finish, "message": {"role": "assistant", "content": text, **more}}
 
 
 def replying(choice, body=lambda raw: raw, headers=None, **more):
@@ -162,11 +158,7 @@ def as_litellm(reply):
 def as_openrouter(reply):
     """OpenRouter wraps a provider's error as text, and may say 200."""
     text = reply["body"] if isinstance(reply["body"], str) else json.dumps(reply["body"])
-    inner = {
-        "message": "Provider returned error",
-        "code": reply["status"],
-        "metadata": {"raw": text},
-    }
+    inner = {"message": "Provider returned error", "code": reply["status"], "metadata": {"raw": text}}
     return {**reply, "status": 200, "body": {"error": inner}}
 
 

@@ -88,11 +88,7 @@ def test_nothing_is_asked_twice(server):
 
 
 def texts(request):
-    return (
-        str(sorted(request.form)),
-        *(f"{k}={v}" for k, v in request.passages.items()),
-        str(request.ids),
-    )
+    return (str(sorted(request.form)), *(f"{k}={v}" for k, v in request.passages.items()), str(request.ids))
 
 
 def test_concurrent_identical_asks_share_one_call(server):
@@ -143,9 +139,7 @@ def test_concurrency_is_a_limit(server):
     server.latency_s = 0.02
     server.together = 3
     judge = judge_at(server, concurrency=3)
-    evaluate(
-        [sample(question=str(n)) for n in range(30)], [ContextPrecision()], judge, concurrency=30
-    )
+    evaluate([sample(question=str(n)) for n in range(30)], [ContextPrecision()], judge, concurrency=30)
 
     assert server.most_at_once == 3
 

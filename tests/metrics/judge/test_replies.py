@@ -16,12 +16,9 @@ def group(**options):
     return Group("chunks", tuple(Item(item_id, (item_id,)) for item_id in IDS), **options)
 
 
-VERDICTS = st.sampled_from(
-    [True, False, None, 1, 0, 2, -1, 1.0, "yes", "нет", "是", "maybe", "", []]
-)
+VERDICTS = st.sampled_from([True, False, None, 1, 0, 2, -1, 1.0, "yes", "нет", "是", "maybe", "", []])
 ENTRIES = st.lists(
-    st.fixed_dictionaries({"id": st.sampled_from([*IDS, "c4", 1, None]), "verdict": VERDICTS}),
-    max_size=6,
+    st.fixed_dictionaries({"id": st.sampled_from([*IDS, "c4", 1, None]), "verdict": VERDICTS}), max_size=6
 )
 
 
@@ -88,10 +85,7 @@ def test_texts_may_be_null_but_not_missing():
     entries = [{"id": "c1", "answer": None}, {"id": "c2"}, {"id": "c3", "answer": " x "}]
     answers = read_reply(json.dumps({"chunks": entries}), [group(kind="text")])
 
-    assert {i: (a.known, a.value) for i, a in answers.items()} == {
-        "c1": (True, None),
-        "c3": (True, "x"),
-    }
+    assert {i: (a.known, a.value) for i, a in answers.items()} == {"c1": (True, None), "c3": (True, "x")}
 
 
 @pytest.mark.parametrize("texts", ["x", [1], None, {"a": 1}])

@@ -144,9 +144,7 @@ def test_a_form_that_is_refused(form):
         read_reply(REFUSED[form], [GROUP])
 
 
-WORDS = st.sampled_from(
-    ["", " ", "Hm. ", "\nNo:\n", "(see [1])", "```", "\n```\n", "```json\n", "<|im_end|>"]
-)
+WORDS = st.sampled_from(["", " ", "Hm. ", "\nNo:\n", "(see [1])", "```", "\n```\n", "```json\n", "<|im_end|>"])
 THOUGHTS = st.sampled_from(
     ["<think>", "</think>", "<reasoning>", "</thinking>", "[THINK]", "<|channel|>final<|message|>"]
 )

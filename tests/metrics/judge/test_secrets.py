@@ -25,9 +25,7 @@ KEY = "sk-very-secret-key"
 
 def test_keys_are_in_no_repr_and_no_pickle():
     """Judge and sinks; a key in the address or in a header counts as one, too."""
-    judge = OpenAIJudge(
-        "m", f"http://user:{KEY}@127.0.0.1:1/v1", KEY, headers={"Authorization": KEY}
-    )
+    judge = OpenAIJudge("m", f"http://user:{KEY}@127.0.0.1:1/v1", KEY, headers={"Authorization": KEY})
     phoenix = PhoenixAnnotations(f"http://user:{KEY}@127.0.0.1:1", KEY)
     langfuse = LangfuseScores("http://127.0.0.1:1", "pk", KEY)
 
@@ -66,11 +64,7 @@ def test_secrets_of_an_address_are_sent_and_stand_nowhere(server, caplog):
 
 
 def test_an_address_that_is_none_is_not_quoted():
-    for wrong in (
-        f"ftp://user:{PASSWORD}@host",
-        f"user:{PASSWORD}@host/v1",
-        f"http://:{PASSWORD}@",
-    ):
+    for wrong in (f"ftp://user:{PASSWORD}@host", f"user:{PASSWORD}@host/v1", f"http://:{PASSWORD}@"):
         with pytest.raises(ConfigurationError) as caught:
             OpenAIJudge("m", wrong, KEY)
         assert PASSWORD not in "".join(traceback.format_exception(caught.value))
@@ -136,15 +130,11 @@ def test_an_endpoint_without_a_good_certificate_is_not_talked_to(tmp_path):
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(certificate, key)
     server = ThreadingHTTPServer(("127.0.0.1", 0), Answering)
-    server.socket = context.wrap_socket(
-        server.socket, server_side=True, do_handshake_on_connect=False
-    )
+    server.socket = context.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
     thread = threading.Thread(target=server.serve_forever)
     thread.start()
     try:
-        judge = OpenAIJudge(
-            "m", f"https://127.0.0.1:{server.server_port}/v1", KEY, max_retries=0, timeout_s=60
-        )
+        judge = OpenAIJudge("m", f"https://127.0.0.1:{server.server_port}/v1", KEY, max_retries=0, timeout_s=60)
         [scores] = evaluate([sample()], [ContextPrecision()], judge)
     finally:
         server.shutdown()
@@ -161,10 +151,7 @@ def test_nothing_of_a_reference_file_is_evaluated(tmp_path):
 
     trap = tmp_path / "trap"
     code = f"__import__('pathlib').Path({str(trap)!r}).touch()"
-    for ending, text in (
-        ("csv", f'question,answer\nq,"{code}"\n'),
-        ("csv", f"question,answer\nq,={code}\n"),
-    ):
+    for ending, text in (("csv", f'question,answer\nq,"{code}"\n'), ("csv", f"question,answer\nq,={code}\n")):
         path = tmp_path / f"golden.{ending}"
         path.write_text(text, encoding="utf-8")
         assert "pathlib" in load_references(path)("q").answer

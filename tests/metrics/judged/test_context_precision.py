@@ -36,8 +36,7 @@ def test_worked_examples(server, kind, v, expected):
 def test_agrees_with_exact_fractions_and_with_ragas():
     """Every vector of exact average precision, and ragas' up to its epsilon, through one judge."""
     cases = [
-        (r["input"]["v"], r["expected"], 1e-12)
-        for r in oracle("exact_ap", metric="context_precision_at_k")
+        (r["input"]["v"], r["expected"], 1e-12) for r in oracle("exact_ap", metric="context_precision_at_k")
     ]
     for record in oracle("ragas_llm_arithmetic"):
         values = record["input"].get("verdicts")
@@ -62,9 +61,7 @@ def test_agrees_with_exact_fractions_and_with_ragas():
 
     assert len(cases) > 180
     for result, (v, expected, tolerance) in zip(results, cases, strict=True):
-        assert result["context_precision"].value == (
-            None if not v else pytest.approx(expected, abs=tolerance)
-        )
+        assert result["context_precision"].value == (None if not v else pytest.approx(expected, abs=tolerance))
 
 
 def test_nothing_retrieved_is_undefined_without_a_call(server):

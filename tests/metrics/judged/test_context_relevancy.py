@@ -102,13 +102,9 @@ def test_claims_are_split_per_chunk_and_remembered(server):
         if item_id.startswith("t")
         else request.text_of(item_id).endswith("A.")
     )
-    evaluate(
-        [sample(contexts=["One is tall.", "Two is tall."])], [ContextRelevancy(unit="claim")], judge
-    )
+    evaluate([sample(contexts=["One is tall.", "Two is tall."])], [ContextRelevancy(unit="claim")], judge)
     [scores] = evaluate(
-        [sample(contexts=["Two is tall.", "Three is tall."])],
-        [ContextRelevancy(unit="claim")],
-        judge,
+        [sample(contexts=["Two is tall.", "Three is tall."])], [ContextRelevancy(unit="claim")], judge
     )
 
     assert scores["context_relevancy"].value == 0.5

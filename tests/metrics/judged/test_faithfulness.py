@@ -79,9 +79,7 @@ def test_unknown_claims_after_an_empty_retrieval_have_no_value(server):
 
 def test_by_claim_the_judge_splits_the_answer(server):
     server.answer = lambda request, item_id: (
-        ["It is tall.", "It is red."]
-        if item_id == "t1"
-        else ["supported", "absent"][item_id != "a1"]
+        ["It is tall.", "It is red."] if item_id == "t1" else ["supported", "absent"][item_id != "a1"]
     )
     result = only(server, Faithfulness(unit="claim"), sample(answer="It is tall and red."))
 

@@ -16,11 +16,7 @@ from ragmeter.metrics import (
 from ragmeter.metrics.judged.prompts import load_prompt
 
 SAMPLE = {
-    "contexts": [
-        "It is 31 metres tall. Gulls nest.",
-        "Winter is cold.",
-        "It is 31 metres tall. Gulls nest.",
-    ]
+    "contexts": ["It is 31 metres tall. Gulls nest.", "Winter is cold.", "It is 31 metres tall. Gulls nest."]
 }
 
 
@@ -78,10 +74,7 @@ def test_a_group_left_out_is_repaired_alone(server):
     """The reply forgets the reference: only its ids are asked again."""
     server.script.append(
         lambda request: request.tagged(
-            {
-                "chunks": {"true": ["c1"], "false": ["c2"]},
-                "lines": {"true": ["s1", "s2"], "false": []},
-            }
+            {"chunks": {"true": ["c1"], "false": ["c2"]}, "lines": {"true": ["s1", "s2"], "false": []}}
         )
     )
     fused = score(server, FusedContextMetrics(), sample())
@@ -112,9 +105,7 @@ def test_it_is_never_chosen_unasked(judged):
     names = [metric.name for metric in default_metrics(judged=True)]
 
     assert "fused_context_metrics" not in names
-    assert "fused_context_metrics" not in [
-        m.name for m in default_metrics(judged=judged, fused=True)
-    ]
+    assert "fused_context_metrics" not in [m.name for m in default_metrics(judged=judged, fused=True)]
 
 
 WITH_ENTITIES = [FusedContextMetrics(), ContextEntityRecall()]
@@ -134,9 +125,7 @@ def test_the_references_entities_are_listed_in_the_same_call(server):
     [scores] = evaluate([sample()], WITH_ENTITIES, judge_at(server))
     entities = scores["context_entity_recall"]
 
-    assert [request.ids for request in server.requests] == [
-        ["c1", "c2", "r1", "r2", "s1", "s2", "t1"]
-    ]
+    assert [request.ids for request in server.requests] == [["c1", "c2", "r1", "r2", "s1", "s2", "t1"]]
     assert entities.value == pytest.approx(2 / 3)
     assert (entities.status, entities.judge_calls, entities.cache_hits) == ("ok", 0, 1)
     assert [item.reason for item in entities.items][1:] == ["tier: string"] * 2
@@ -219,9 +208,7 @@ def test_both_prompts_put_the_same_questions():
     """Verdicts mean the same with and without the list, and the list the same alone and along."""
     along = load_prompt("context_fused_entities").task.split("\n")
     alone = load_prompt("entities").task.split("\n")[0]
-    kinds = (
-        "persons, organisations, places, works, products, events, dates, numbers with their unit."
-    )
+    kinds = "persons, organisations, places, works, products, events, dates, numbers with their unit."
 
     assert along[1:5] == load_prompt("context_fused").task.split("\n")[1:5]
     assert kinds in along[5]

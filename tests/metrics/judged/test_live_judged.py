@@ -38,15 +38,11 @@ def values(scores):
 
 def test_one_call_gives_all_scores(server):
     """Relevant: the first and the third of three; the second sentence of the answer is made up."""
-    server.answer = saying(
-        c1=True, c2=False, c3=True, e1="partly", a1="supported", a2="absent", a3="no_claim"
-    )
+    server.answer = saying(c1=True, c2=False, c3=True, e1="partly", a1="supported", a2="absent", a3="no_claim")
     answer = "It is 31 metres tall. Gulls nest on it. Anything else?"
     scores = score(server, LiveJudged(), live(answer=answer))
 
-    assert [request.ids for request in server.requests] == [
-        ["c1", "c2", "c3", "e1", "a1", "a2", "a3"]
-    ]
+    assert [request.ids for request in server.requests] == [["c1", "c2", "c3", "e1", "a1", "a2", "a3"]]
     assert values(scores) == {
         "context_sufficiency": 0.5,
         "judged_precision": pytest.approx(2 / 3),
@@ -62,11 +58,7 @@ def test_one_call_gives_all_scores(server):
     assert scores["judged_refusal"].label == "answered"
     assert scores["judged_refusal"].direction == "none"
     assert [item.verdict for item in scores["judged_precision"].items] == [True, False, True]
-    assert [item.evidence for item in scores["faithfulness"].items] == [
-        "supported",
-        "absent",
-        "no_claim",
-    ]
+    assert [item.evidence for item in scores["faithfulness"].items] == ["supported", "absent", "no_claim"]
 
 
 @pytest.mark.parametrize("contexts", [THREE[:1], []])
@@ -87,9 +79,7 @@ def test_every_score_says_what_it_saw_with_and_without_texts(server):
     said = {name: score.summary for name, score in scores.items()}
     texts = [given.question, given.answer, *THREE]
 
-    assert said["judged_precision"] == (
-        "2 of 3 chunks hold something that answers the question; not: chunk-2"
-    )
+    assert said["judged_precision"] == ("2 of 3 chunks hold something that answers the question; not: chunk-2")
     assert scores["judged_precision"].explanation == f"{said['judged_precision']}: about c2"
     assert said["context_sufficiency"] == "the chunks state some of what a full answer needs"
     assert scores["context_sufficiency"].explanation.endswith(": about e1")
@@ -107,9 +97,7 @@ def test_every_score_says_what_it_saw_with_and_without_texts(server):
         (["no_claim", "no_claim"], 0.0, "answered", None),
     ],
 )
-def test_refusal_and_faithfulness_by_the_words_for_the_answer(
-    server, words, value, label, faithful
-):
+def test_refusal_and_faithfulness_by_the_words_for_the_answer(server, words, value, label, faithful):
     server.answer = lambda request, i: words[int(i[1:]) - 1] if i[0] == "a" else True
     scores = score(server, LiveJudged(), live(answer="One thing. Another."))
 
@@ -142,8 +130,7 @@ def test_nothing_retrieved_is_insufficient_without_being_asked(server):
 
 
 @pytest.mark.parametrize(
-    ("word", "faithful", "refused"),
-    [("absent", 0.0, 0.0), ("supported", 0.0, 0.0), ("refusal", None, 1.0)],
+    ("word", "faithful", "refused"), [("absent", 0.0, 0.0), ("supported", 0.0, 0.0), ("refusal", None, 1.0)]
 )
 def test_after_an_empty_retrieval_only_the_answer_is_asked_about(server, word, faithful, refused):
     """Whatever it claims is supported by nothing."""
@@ -218,10 +205,7 @@ def test_a_chunk_seen_with_that_question_is_not_asked_about_again(server):
     evaluate([live(contexts=THREE[1:])], [LiveJudged()], judge)
     evaluate([live(contexts=THREE[1:])], [LiveJudged()], judge)
 
-    assert [request.ids for request in server.requests] == [
-        ["c1", "c2", "e1", "a1"],
-        ["c2", "e1", "a1"],
-    ]
+    assert [request.ids for request in server.requests] == [["c1", "c2", "e1", "a1"], ["c2", "e1", "a1"]]
     # All chunks are read for the sufficiency of all.
     assert {"chunk c1", "chunk c2"} <= server.requests[1].passages.keys()
 
@@ -383,12 +367,8 @@ def test_the_prompt_keeps_to_its_tokens(server):
     """730 tokens of chunks and 157 of answer: at most 1,400 of prompt, four characters each."""
     chunk = ("The lighthouse of the town is 31 metres tall and stands on a rock. " * 30)[:973]
     contexts = [f"{number} {chunk}" for number in "123"]
-    sentence = (
-        "The lighthouse is 31 metres tall, it stands on a rock in the sea, and it was lit by "
-    )
-    answer = "".join(
-        f"{sentence}{keeper} first. " for keeper in ("Ann", "Bob", "Eve", "Jim", "Kim", "Leo")
-    )
+    sentence = "The lighthouse is 31 metres tall, it stands on a rock in the sea, and it was lit by "
+    answer = "".join(f"{sentence}{keeper} first. " for keeper in ("Ann", "Bob", "Eve", "Jim", "Kim", "Leo"))
     answer += "It is white, and it is seen from afar. Yes."
     score(server, LiveJudged(), live(contexts=contexts, answer=answer))
     [request] = server.requests

@@ -25,14 +25,10 @@ COUNTED = [r for r in oracle("crud_ragquesteval") if answers_of(r) or not r["inp
 def test_compatible_arithmetic_is_crud_rags(record):
     """crud_compat=True gives what CRUD_RAG's quest_eval() gives from the same answers."""
     given_answers = answers_of(record)
-    scores = quest_eval_scores(
-        record["input"]["answers_from_reference"], given_answers, crud_compat=True
-    )
+    scores = quest_eval_scores(record["input"]["answers_from_reference"], given_answers, crud_compat=True)
 
     assert scores.recall == pytest.approx(record["expected"]["recall(quest_recall)"], abs=1e-9)
-    assert scores.precision == pytest.approx(
-        record["expected"]["precision(quest_avg_f1)"], abs=1e-9
-    )
+    assert scores.precision == pytest.approx(record["expected"]["precision(quest_avg_f1)"], abs=1e-9)
 
 
 @pytest.mark.parametrize("record", oracle("crud_token_f1"), ids=lambda r: str(r["input"]))
@@ -61,9 +57,7 @@ def test_questions_the_reference_does_not_answer_do_not_count():
     assert (scores.recall, scores.precision) == (1.0, 1.0)
 
 
-@pytest.mark.parametrize(
-    "marker", ["无法推断", " 无法推断。", "<Unanswerable>", "«Невозможно ответить»"]
-)
+@pytest.mark.parametrize("marker", ["无法推断", " 无法推断。", "<Unanswerable>", "«Невозможно ответить»"])
 def test_markers_of_replayed_data_mean_unanswered(marker):
     """Whatever punctuation stands around them; CRUD_RAG counts "无法推断。" as an answer."""
     scores = quest_eval_scores(["x"], [marker])
@@ -118,8 +112,7 @@ def test_an_unknown_tokenizer_is_refused():
 
 
 ANSWERS = st.lists(
-    st.tuples(st.none() | st.text("ab 中", max_size=4), st.none() | st.text("ab 中", max_size=4)),
-    max_size=6,
+    st.tuples(st.none() | st.text("ab 中", max_size=4), st.none() | st.text("ab 中", max_size=4)), max_size=6
 )
 
 

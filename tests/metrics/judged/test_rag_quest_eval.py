@@ -19,9 +19,7 @@ def sample(**fields):
 
 
 def quest(*answers, pairs=tuple(PAIRS)):
-    return lambda request, item_id: (
-        list(pairs) if item_id.startswith("t") else answers[int(item_id[1:]) - 1]
-    )
+    return lambda request, item_id: list(pairs) if item_id.startswith("t") else answers[int(item_id[1:]) - 1]
 
 
 def values(scores):

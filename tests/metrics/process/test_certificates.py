@@ -41,9 +41,7 @@ def test_what_failed_is_said_with_what_to_do(error, said):
 def test_a_client_that_wraps_the_error_hides_nothing():
     outer = ConnectionError("Error 1 connecting to me:hunter2@host")
     outer.__cause__ = refused(18)
-    assert tls_failure(outer, "?ca=FILE", own="").startswith(
-        "its certificate has an unknown authority"
-    )
+    assert tls_failure(outer, "?ca=FILE", own="").startswith("its certificate has an unknown authority")
 
 
 def test_what_is_not_about_tls_is_left_to_others_and_a_circle_of_causes_ends():

@@ -22,24 +22,9 @@ from ragmeter.metrics._process.retry import FIRST_PAUSE_S, asked_pause_s, pause_
         (429, {"retry-after": "-4"}, None, None),
         (429, {"retry-after": "nan"}, "inf", None),
         (429, {"retry-after": "86400"}, None, 60.0),
-        (
-            429,
-            {"x-ratelimit-remaining-tokens": "0", "x-ratelimit-reset-tokens": "6m0s"},
-            None,
-            60.0,
-        ),
-        (
-            429,
-            {"x-ratelimit-remaining-tokens": "5", "x-ratelimit-reset-tokens": "6m0s"},
-            None,
-            None,
-        ),
-        (
-            503,
-            {"x-ratelimit-remaining-tokens": "0", "x-ratelimit-reset-tokens": "6m0s"},
-            None,
-            None,
-        ),
+        (429, {"x-ratelimit-remaining-tokens": "0", "x-ratelimit-reset-tokens": "6m0s"}, None, 60.0),
+        (429, {"x-ratelimit-remaining-tokens": "5", "x-ratelimit-reset-tokens": "6m0s"}, None, None),
+        (503, {"x-ratelimit-remaining-tokens": "0", "x-ratelimit-reset-tokens": "6m0s"}, None, None),
     ],
 )
 def test_what_a_server_asks_for_is_read_however_it_says_so(status, headers, delay, asked_s):

@@ -48,9 +48,7 @@ def test_the_largest_cosine_with_the_cosine_of_each_rank():
     ]
     assert found.items[1].reason == "blank"
     assert found.definition == "1;model=embed"
-    assert found.summary == (
-        "chunk-3 is nearest to the question: cosine 0.80, the others -1.00 to 0.80"
-    )
+    assert found.summary == ("chunk-3 is nearest to the question: cosine 0.80, the others -1.00 to 0.80")
     assert found.explanation == f"{found.summary}: “31 metres.”"
 
 

@@ -30,9 +30,7 @@ SAMPLES = {
         "I don't know who lit the lighthouse.",
         reference=Reference(
             answer="Gustave Eiffel finished it in March 1889. The Eiffel Tower is 330 metres tall.",
-            contexts=[
-                "It is 330 metres tall and weighs 10,100 tonnes. The café René opened later."
-            ],
+            contexts=["It is 330 metres tall and weighs 10,100 tonnes. The café René opened later."],
         ),
     ),
     "ru": RagSample(
@@ -98,9 +96,7 @@ def _wide_letters(text):
 
 
 def _bold(text):
-    return re.sub(
-        "[A-Za-z]", lambda one: chr(0x1D400 + ascii_letters.swapcase().index(one[0])), text
-    )
+    return re.sub("[A-Za-z]", lambda one: chr(0x1D400 + ascii_letters.swapcase().index(one[0])), text)
 
 
 def _emphasis(mark):
@@ -151,17 +147,11 @@ DRESSINGS = {
     "strong and emphasis": _emphasis("***"),
     "struck out": _emphasis("~~"),
     "highlighted": _emphasis("=="),
-    "strong inside words": lambda text: re.sub(
-        r"\b([^\W\d_]{3})(?=[^\W\d_]{2})", r"**\1**", text, count=2
-    ),
-    "links": lambda text: re.sub(
-        r"\b([^\W\d_]{4,})\b", r"[\1](https://example.org/a_(b)?x=1)", text, count=2
-    ),
+    "strong inside words": lambda text: re.sub(r"\b([^\W\d_]{3})(?=[^\W\d_]{2})", r"**\1**", text, count=2),
+    "links": lambda text: re.sub(r"\b([^\W\d_]{4,})\b", r"[\1](https://example.org/a_(b)?x=1)", text, count=2),
     "controls": lambda text: _inside_words("\x08")(text).replace(" ", " \0"),
     "fillers": _inside_words("\u3164"),
-    "raised numbers of notes": lambda text: re.sub(
-        r"([^\W\d_]{4,})\.(?= )", r"\1.¹", text, count=1
-    ),
+    "raised numbers of notes": lambda text: re.sub(r"([^\W\d_]{4,})\.(?= )", r"\1.¹", text, count=1),
     "dagger": lambda text: re.sub(r"([^\W\d_]{4,})\.", r"\1†.", text, count=1),
     "escapes": lambda text: text.replace(". ", r"\. "),
     "row of a table": lambda text: f"| {text} |",
@@ -188,8 +178,7 @@ SIDES = ("question answer contexts reference", "contexts", "answer reference", "
 def dressed(sample, change, side):
     """Return a sample with the texts of one side changed."""
     reference = Reference(
-        answer=change(sample.reference.answer),
-        contexts=[change(one) for one in sample.reference.contexts],
+        answer=change(sample.reference.answer), contexts=[change(one) for one in sample.reference.contexts]
     )
     changed = {
         "question": change(sample.question),
@@ -256,18 +245,7 @@ def test_what_is_cleaned(text, expected):
 
 def test_cleaning_takes_time_linear_in_the_text():
     """Openings without an end, escapes of escapes, marks of emphasis that nothing closes."""
-    for piece in (
-        "<!--",
-        "<b ",
-        "&amp;",
-        "<script>",
-        "*a ",
-        "_a",
-        "</b",
-        "a\u0301",
-        "\u00ad\u200b",
-        "<p",
-    ):
+    for piece in ("<!--", "<b ", "&amp;", "<script>", "*a ", "_a", "</b", "a\u0301", "\u00ad\u200b", "<p"):
         known = analyse(piece * 60_000 + "<b>a</b>")
         assert known.sentences is not None
 

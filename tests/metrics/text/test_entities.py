@@ -18,9 +18,7 @@ from ragmeter.metrics.text.units import UNIT_STARTS
 
 NUMERIC = st.text(st.sampled_from(list("0012345,.' -/年月日\u0663\u0660a")), max_size=24)
 WORDS = st.lists(
-    st.sampled_from(
-        "the The being run running Runs café cafe 1,904 1904 city's cities Эйфелевой".split()
-    ),
+    st.sampled_from("the The being run running Runs café cafe 1,904 1904 city's cities Эйфелевой".split()),
     max_size=8,
 ).map(" ".join)
 
@@ -38,8 +36,7 @@ def test_a_number_is_looked_for_wherever_it_may_be(text, other):
 
 
 @pytest.mark.parametrize(
-    "text",
-    ["5 hundred", "5-hundred men", "1.5 lakh", "2 crore", "7 tn", "$3m", "€4 k", "三百", "٣"],
+    "text", ["5 hundred", "5-hundred men", "1.5 lakh", "2 crore", "7 tn", "$3m", "€4 k", "三百", "٣"]
 )
 def test_a_number_that_is_written_with_words_is_not_passed_over(text):
     """Its digits do not stand in the text: the quick look says so."""
@@ -48,9 +45,7 @@ def test_a_number_that_is_written_with_words_is_not_passed_over(text):
     assert stands_in(key.removeprefix("number:").partition("|")[0], text) == ("|" not in key)
 
 
-@given(
-    st.sampled_from(["$", "us$", "u.s. $", "usd ", "минус ", "minus ", "负", "-", "€ -", "rub "])
-)
+@given(st.sampled_from(["$", "us$", "u.s. $", "usd ", "минус ", "minus ", "负", "-", "€ -", "rub "]))
 def test_what_can_stand_before_a_number_is_known_by_its_end(before):
     """Whatever belongs to a number before it makes the number another one."""
     assert number_keys(f"around {before}5 horses") != number_keys("around 5 horses")
@@ -70,8 +65,7 @@ def test_an_entity_is_found_in_a_list_of_texts_as_in_each(texts, entity):
     forget_texts()
     found = EntityFinder(texts).find(entity)
     expected = min(
-        ((tiers.index(match.tier), index) for index, match in enumerate(alone) if match),
-        default=None,
+        ((tiers.index(match.tier), index) for index, match in enumerate(alone) if match), default=None
     )
     assert expected == (found and (tiers.index(found.tier), found.text_index))
 
@@ -95,9 +89,7 @@ PIECES = st.sampled_from(
 TEXTS = st.lists(PIECES, max_size=12).map(" ".join)
 LABELLED = [
     json.loads(line)
-    for line in (Path(__file__).parents[2] / "oracles/labelled_entities.jsonl")
-    .read_text("utf-8")
-    .splitlines()
+    for line in (Path(__file__).parents[2] / "oracles/labelled_entities.jsonl").read_text("utf-8").splitlines()
 ]
 
 

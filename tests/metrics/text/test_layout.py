@@ -139,10 +139,7 @@ def test_no_score_changes_with_the_layout(seed):
         return laid_out([text], layout(random))
 
     again = scored(
-        moved(one),
-        [moved(one), moved(two), moved(long), moved(two)],
-        moved(long),
-        [moved(two), moved(three)],
+        moved(one), [moved(one), moved(two), moved(long), moved(two)], moved(long), [moved(two), moved(three)]
     )
     assert again == plain
 
@@ -168,9 +165,7 @@ def test_wrapped_golden_text_is_found(text, width, strategy):
     """A wrapped chunk holds all the sentences of the golden one, and the other way round."""
     metric = PrecisionRecallF1(strategy)
     for retrieved, golden in ((wrapped(text, width), text), (text, wrapped(text, width))):
-        sample = RagSample(
-            question="q", contexts=[retrieved], reference=Reference(contexts=[golden])
-        )
+        sample = RagSample(question="q", contexts=[retrieved], reference=Reference(contexts=[golden]))
         (scores,) = evaluate([sample], [metric])
         assert [score.value for score in scores.values()] == [1.0, 1.0, 1.0]
 

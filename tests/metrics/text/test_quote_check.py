@@ -6,12 +6,7 @@ from hypothesis import strategies as st
 from judging_tools import only, sample, score
 
 from ragmeter.metrics import ContextEntityRecall, ContextRecall, Faithfulness, RagQuestEval
-from ragmeter.metrics.text.quote_check import (
-    is_answer_from,
-    is_restatement,
-    is_sentence_of,
-    stands_as_entity,
-)
+from ragmeter.metrics.text.quote_check import is_answer_from, is_restatement, is_sentence_of, stands_as_entity
 
 
 @pytest.mark.parametrize(
@@ -82,9 +77,7 @@ def test_a_claim_restates_its_text_or_not(claim, source, says_it):
 
 
 @settings(deadline=None, derandomize=True)
-@given(
-    st.lists(st.sampled_from("a harbour lamp keeper oil burns 1846 Рига 塔".split()), min_size=1)
-)
+@given(st.lists(st.sampled_from("a harbour lamp keeper oil burns 1846 Рига 塔".split()), min_size=1))
 def test_every_part_of_a_text_is_taken_from_it(words):
     """Whatever the words: a text is made of its own pieces."""
     text = " ".join(words)
@@ -108,9 +101,7 @@ def test_an_entity_that_the_reference_does_not_name_is_unknown(server):
 
 
 @pytest.mark.parametrize("strict", [False, True])
-@pytest.mark.parametrize(
-    "listed", [[REFERENCE], ["Oslo", "Rome"], ["It was lit in 1846."], ["..."]]
-)
+@pytest.mark.parametrize("listed", [[REFERENCE], ["Oslo", "Rome"], ["It was lit in 1846."], ["..."]])
 def test_a_list_without_any_name_of_the_reference_gives_no_number(server, listed, strict):
     """Nor is it remembered: the next request asks again."""
     server.answer = lambda request, item_id: listed

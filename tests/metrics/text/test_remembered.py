@@ -13,9 +13,7 @@ from ragmeter.metrics.text import analyse, analysis, limit_texts
 from ragmeter.metrics.text.han_words import WORDS
 
 LIMIT = 300_000
-ENGLISH = (
-    "the harbour museum opened twelve rooms after a long winter and kept its old engine".split()
-)
+ENGLISH = "the harbour museum opened twelve rooms after a long winter and kept its old engine".split()
 RUSSIAN = "музей порта открыл новые залы после долгой зимы и сохранил старую паровую машину".split()
 PARTS = {"en": (ENGLISH, " ", ". "), "ru": (RUSSIAN, " ", ". "), "zh": (sorted(WORDS), "", "。")}
 

@@ -29,33 +29,17 @@ def test_two_lines_together_have_what_either_has(han: set[str], line: str, follo
     """A whole pair of one of them; or half for the two characters, each in any of the two."""
     both = line + "\n" + following
     expected = sum(
-        1.0 if term in both else 0.5 if term[0] in both and term[-1] in both else 0.0
-        for term in han
+        1.0 if term in both else 0.5 if term[0] in both and term[-1] in both else 0.0 for term in han
     )
     topic = _HanTopic(search_terms(han))
-    (whole, parts), (others, more) = (
-        topic.bits_in(one, topic.parts_of(han)) for one in (line, following)
-    )
+    (whole, parts), (others, more) = (topic.bits_in(one, topic.parts_of(han)) for one in (line, following))
     assert topic.credit(whole | others, parts | more) == expected
 
 
 LETTERS = st.text("abcdeghilnosyztёеиынвшюяь'", min_size=1, max_size=12)
 ENDINGS = st.sampled_from(
     (
-        *(
-            "",
-            "s",
-            "ies",
-            "ing",
-            "ying",
-            "ational",
-            "ization",
-            "ivity",
-            "bility",
-            "ably",
-            "ied",
-            "eedly",
-        ),
+        *("", "s", "ies", "ing", "ying", "ational", "ization", "ivity", "bility", "ably", "ied", "eedly"),
         *("ency", "ance", "ology", "ogist", "fulness", "izing", "'s", "ыми", "вшись"),
     )
 )
@@ -64,9 +48,7 @@ ENDINGS = st.sampled_from(
 @given(st.lists(st.tuples(LETTERS, ENDINGS).map("".join), min_size=1), st.integers(0, 11))
 @example(["dying", "skies", "y"], 0)
 @example(["ёлки", "probability", "灯a"], 0)
-def test_the_words_with_a_term_are_those_that_stemming_all_words_finds(
-    words: list[str], place: int
-) -> None:
+def test_the_words_with_a_term_are_those_that_stemming_all_words_finds(words: list[str], place: int) -> None:
     """Only words that begin as a term does are stemmed, in a text whose stems no one asked for yet."""
     text = " ".join(words)
     whole = Analysis(text)

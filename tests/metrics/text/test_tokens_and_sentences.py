@@ -19,9 +19,7 @@ from ragmeter.metrics.text.tokens import line_tokens, normalise, words_beginning
 
 ORACLES = Path(__file__).parents[2] / "oracles"
 ANY_TEXT = st.text(st.characters(exclude_categories=()), max_size=200)
-MIXED = st.text(
-    st.sampled_from(list("ab.A !?\n…。！；”\"')3,5 г т е中文яÉ_\u0301\ud800\x00")), max_size=60
-)
+MIXED = st.text(st.sampled_from(list("ab.A !?\n…。！；”\"')3,5 г т е中文яÉ_\u0301\ud800\x00")), max_size=60)
 
 
 @pytest.mark.parametrize(
@@ -87,9 +85,7 @@ def test_sentences_cut_together_are_cut_as_if_alone(parts):
     forget_texts()
     known = analyse("\n".join(parts))
     assert known.sentence_tokens == list(map(tokens, known.sentences))
-    assert [found - {None} for found in known.sentence_sets] == list(
-        map(frozenset, known.sentence_content)
-    )
+    assert [found - {None} for found in known.sentence_sets] == list(map(frozenset, known.sentence_content))
     assert known.content_set == frozenset(known.content)
 
 
@@ -147,8 +143,7 @@ def test_a_texts_tokens_are_its_sentences_tokens(text):
 
 @given(
     st.lists(
-        st.sampled_from('The Dr etc no 3 3.5 U.S went I. B Он г XIX в т е »Ja" (x) 1 !'.split()),
-        max_size=14,
+        st.sampled_from('The Dr etc no 3 3.5 U.S went I. B Он г XIX в т е »Ja" (x) 1 !'.split()), max_size=14
     ),
     st.lists(st.sampled_from((" ", ". ", ". ", ", ")), min_size=14, max_size=14),
 )
@@ -164,10 +159,7 @@ def test_the_plain_case_decides_as_the_rules_do(words, gaps):
     [
         ("One. Two! Three? Four… Five", ["One.", "Two!", "Three?", "Four…", "Five"]),
         ("Dr. Lund paid 3.5 million. He left.", ["Dr. Lund paid 3.5 million.", "He left."]),
-        (
-            "See https://a.example/b.c?d=1.5. Then go.",
-            ["See https://a.example/b.c?d=1.5.", "Then go."],
-        ),
+        ("See https://a.example/b.c?d=1.5. Then go.", ["See https://a.example/b.c?d=1.5.", "Then go."]),
         ("Some, e.g. red ones. Others, i.e. blue.", ["Some, e.g. red ones.", "Others, i.e. blue."]),
         ("He lives in the U.S. The town is small.", ["He lives in the U.S.", "The town is small."]),
         ("The U.S. Army came.", ["The U.S. Army came."]),
@@ -186,10 +178,7 @@ def test_the_plain_case_decides_as_the_rules_do(words, gaps):
         ("Он родился в 1799 г. Она тоже.", ["Он родился в 1799 г.", "Она тоже."]),
         ("Построен в XIX в. Он цел.", ["Построен в XIX в.", "Он цел."]),
         ("В XIX в. Россия росла.", ["В XIX в. Россия росла."]),
-        (
-            "Груши и т. д. Она купила всё, т. е. много.",
-            ["Груши и т. д.", "Она купила всё, т. е. много."],
-        ),
+        ("Груши и т. д. Она купила всё, т. е. много.", ["Груши и т. д.", "Она купила всё, т. е. много."]),
         ("Это было в 753 г. до н. э. Он вечен.", ["Это было в 753 г. до н. э.", "Он вечен."]),
         ("Длина 3,5 км. Далее.", ["Длина 3,5 км.", "Далее."]),
         ("Он сказал: «Стоп!» И ушёл.", ["Он сказал: «Стоп!»", "И ушёл."]),
@@ -217,10 +206,7 @@ def test_sentence_traps(text, expected):
 def test_sentences_agree_with_punkt_on_english():
     """On the recorded English texts all but five differ from punkt; there punkt is wrong or free."""
     records = list(
-        map(
-            json.loads,
-            (ORACLES / "nltk_punkt_english_sentences.jsonl").read_text("utf-8").strip().split("\n"),
-        )
+        map(json.loads, (ORACLES / "nltk_punkt_english_sentences.jsonl").read_text("utf-8").strip().split("\n"))
     )
     english = [r for r in records if r["input"]["text"].isascii()]
     differing = [
@@ -248,18 +234,7 @@ def test_sentences_agree_with_punkt_on_english():
         "中" * 100_000,
         "1,1" * 50_000,
     ],
-    ids=[
-        "stops",
-        "marks",
-        "initials",
-        "spaces",
-        "quotes",
-        "letters",
-        "numbers",
-        "word",
-        "han",
-        "decimals",
-    ],
+    ids=["stops", "marks", "initials", "spaces", "quotes", "letters", "numbers", "word", "han", "decimals"],
 )
 def test_no_shape_of_a_long_text_makes_the_expressions_crawl(text):
     """Cutting is linear in the text; a quadratic expression would take hours here."""

@@ -84,7 +84,9 @@ def test_what_is_copied_beside_a_vendor_is_heard(tmp_path, setup):
         pytest.skip(f"no environment of {setup}: .ci/vendors makes it")
     with served() as server:
         lines = SETUPS[setup].lines.replace("{http}", server.url)
-        tracer = "from opentelemetry import trace\nwith trace.get_tracer('app').start_as_current_span('ask'): pass\n"
+        tracer = (
+            "from opentelemetry import trace\nwith trace.get_tracer('app').start_as_current_span('ask'): pass\n"
+        )
         end = "\ntrace.get_tracer_provider().force_flush()\n"
         variables = (
             "export LANGFUSE_PUBLIC_KEY=pk-lf-none LANGFUSE_SECRET_KEY=sk-lf-none LANGFUSE_BASE_URL=http://127.0.0.1:9 "

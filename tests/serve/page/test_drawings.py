@@ -61,8 +61,7 @@ def test_everything_drawn_stays_within_the_drawing():
 
 def points(*means, n=10):
     return [
-        TrendPoint(at, at + 1, mean, (mean or 0) - 0.1, (mean or 0) + 0.1, n)
-        for at, mean in enumerate(means)
+        TrendPoint(at, at + 1, mean, (mean or 0) - 0.1, (mean or 0) + 0.1, n) for at, mean in enumerate(means)
     ]
 
 

@@ -57,10 +57,7 @@ def test_what_is_decided_of_a_gap_is_kept_and_a_form_of_elsewhere_is_not_taken()
     assert answered(form="guessed", state="closed").status_code == 403
     assert decided == []
     response = answered(form=secret, state="closed")
-    assert (response.status_code, response.headers["location"]) == (
-        303,
-        "/gaps?service=library#g0a0b0c0d",
-    )
+    assert (response.status_code, response.headers["location"]) == (303, "/gaps?service=library#g0a0b0c0d")
     assert decided == [("0a0b0c0d", "closed")]
     assert "Open again" not in text
     assert 'value="accepted"' in text
@@ -72,9 +69,7 @@ def test_saving_keeps_the_filters_of_the_address(labels):
     filters = "range=6h&seg=language%3Azh"
     text = pages.get(f"{ADDRESS}?{filters}").text
     action = text.partition('method="post" action="')[2].partition('"')[0].replace("&amp;", "&")
-    response = pages.post(
-        action, data={"form": token(pages), "word": "right"}, headers={"origin": HOST}
-    )
+    response = pages.post(action, data={"form": token(pages), "word": "right"}, headers={"origin": HOST})
 
     assert response.headers["location"] == f"{ADDRESS}?{filters}&saved=1"
 
@@ -82,9 +77,7 @@ def test_saving_keeps_the_filters_of_the_address(labels):
 def test_a_form_sent_to_an_address_that_cannot_be_read_saves_nothing(labels):
     pages = client(labels=labels)
     response = pages.post(
-        f"{ADDRESS}/label?range=x",
-        data={"form": token(pages), "word": "right"},
-        headers={"origin": HOST},
+        f"{ADDRESS}/label?range=x", data={"form": token(pages), "word": "right"}, headers={"origin": HOST}
     )
 
     assert response.status_code == 400
@@ -98,10 +91,7 @@ def test_a_wrong_one_needs_what_is_right(labels):
     assert response.status_code == 400
     assert "a wrong answer needs the right one" in response.text
     assert not labels.path.exists()
-    assert (
-        post(pages, word="wrong", golden="1", answer="昆曲", documents="zh-1\r\nzh-2").status_code
-        == 303
-    )
+    assert post(pages, word="wrong", golden="1", answer="昆曲", documents="zh-1\r\nzh-2").status_code == 303
     reference = load_references(labels.golden.path)(VIEW.row.question)
     assert (reference.answer, reference.context_ids) == ("昆曲", ("zh-1", "zh-2"))
 
@@ -155,10 +145,7 @@ def test_only_forms_within_limits_are_read(labels):
     origin = {"origin": HOST}
 
     assert pages.post(f"{ADDRESS}/label", json={}, headers=origin).status_code == 415
-    assert (
-        pages.post(f"{ADDRESS}/label", content=b"a" * 300_000, headers=origin | FORM).status_code
-        == 413
-    )
+    assert pages.post(f"{ADDRESS}/label", content=b"a" * 300_000, headers=origin | FORM).status_code == 413
     many = "&".join(f"f{at}=1" for at in range(50))
     assert pages.post(f"{ADDRESS}/label", content=many, headers=origin | FORM).status_code == 400
 
@@ -202,9 +189,7 @@ class TestGoldenSet:
         assert json.loads(labels.golden.content().decode().splitlines()[-1])["question"] == "S"
 
     def test_the_page_shows_it_and_gives_the_file(self, labels):
-        labels.golden.add(
-            GoldenEntry(question="<b>Who?", answer="A", context_ids=("d-1",), trace_id=TRACE)
-        )
+        labels.golden.add(GoldenEntry(question="<b>Who?", answer="A", context_ids=("d-1",), trace_id=TRACE))
         pages = client(labels=labels)
 
         text = pages.get("/golden").text
@@ -228,9 +213,7 @@ def test_beside_the_verdict_stands_what_people_make_of_the_word(labels):
     assert "RAGTruth" in pages.get(ADDRESS).text
     fields = {"score": "faithfulness", "rater": "anna", "at": "2026-11-22T09:00:00Z"}
     for number in range(50):
-        label = Label(
-            request=f"{number}", value=float(number < 10), verdict=word, probability=0.5, **fields
-        )
+        label = Label(request=f"{number}", value=float(number < 10), verdict=word, probability=0.5, **fields)
         append_label(labels.path, label)
     text = pages.get(ADDRESS).text
     assert "RAGTruth" not in text

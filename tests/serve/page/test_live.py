@@ -33,11 +33,7 @@ def test_it_says_that_something_came_and_nothing_of_it(monkeypatch):
 
     pieces = asyncio.run(events(live, 3))
 
-    assert pieces == [
-        "retry: 5000\n\n",
-        "event: changed\ndata: 2\n\n",
-        "event: changed\ndata: 3\n\n",
-    ]
+    assert pieces == ["retry: 5000\n\n", "event: changed\ndata: 2\n\n", "event: changed\ndata: 3\n\n"]
     assert reader.asked == []
 
 

@@ -52,9 +52,7 @@ PAGES = [
 
 def seen(response):
     """Return what a person reads: no tags, white space collapsed."""
-    body = re.sub(
-        r"<(style|svg).*?</\1>|<wbr>", "", response.text.partition("<body>")[2], flags=re.DOTALL
-    )
+    body = re.sub(r"<(style|svg).*?</\1>|<wbr>", "", response.text.partition("<body>")[2], flags=re.DOTALL)
     return " ".join(html.unescape(re.sub(r"<[^>]*>", " ", body)).split())
 
 
@@ -140,9 +138,7 @@ class TestOverview:
         assert "name the tool that retrieves: --retrieval-tool 'search'" in words
         assert "▼ 0.53 was 0.80" in words
 
-    @pytest.mark.parametrize(
-        ("bad", "of", "note"), [(30, 150, "▼ worse than usual "), (16, 100, "")]
-    )
+    @pytest.mark.parametrize(("bad", "of", "note"), [(30, 150, "▼ worse than usual "), (16, 100, "")])
     def test_a_share_is_worse_if_the_difference_is_beyond_chance(self, bad, of, note):
         """20 % is more than the 10 % before, though their intervals overlap; 16 % of fewer may be chance."""
         here = lane("library", bad, of, bad_before=bad_share(20, 200))
@@ -169,9 +165,7 @@ class TestOverview:
         assert "Workflow Language metadata.language Tenant" in words
 
     def test_the_button_leads_to_the_requests_worst_first(self):
-        link = re.search(r'class="button" href="([^"]*)"', client().get("/").text)[1].replace(
-            "&amp;", "&"
-        )
+        link = re.search(r'class="button" href="([^"]*)"', client().get("/").text)[1].replace("&amp;", "&")
 
         assert link == f"/requests?workflow=library-qa&seg=language%3Azh&since={CHANGE_MS}"
 
@@ -193,10 +187,7 @@ class TestOverview:
         assert "Nothing changed" not in words
 
         words = seen(client(changes=lambda: (), standing=lambda: Standing(9, None, 2)).get("/"))
-        assert (
-            "Nothing changed beyond chance. 9 series are watched; 2 of them cannot be compared yet"
-            in words
-        )
+        assert "Nothing changed beyond chance. 9 series are watched; 2 of them cannot be compared yet" in words
 
     def test_learning(self):
         words = seen(client(changes=lambda: (), standing=lambda: Standing(9, (120, 500))).get("/"))
@@ -277,9 +268,7 @@ class TestOverview:
 
     def test_empty_because_of_grpc_at_the_http_port(self):
         health = {"status": "ok", "exports": {"grpc_on_http": 3}}
-        words = seen(
-            client(FrozenReader(EMPTY), changes=lambda: (), health=lambda: health).get("/")
-        )
+        words = seen(client(FrozenReader(EMPTY), changes=lambda: (), health=lambda: health).get("/"))
 
         assert "Somebody speaks gRPC at the HTTP port: send it to http://127.0.0.1:4317" in words
 
@@ -290,8 +279,7 @@ class TestOverview:
 
     def test_no_text(self):
         without = FrozenReader(
-            replace(OVERVIEW, without_text=360),
-            rows=(row(question=None), row(question=None, trace_id=None)),
+            replace(OVERVIEW, without_text=360), rows=(row(question=None), row(question=None, trace_id=None))
         )
         pages = client(without)
 
@@ -344,8 +332,7 @@ class TestList:
     def test_filters_reach_the_store(self):
         reader = FrozenReader()
         client(reader).get(
-            "/requests",
-            params={"seg": "language:zh", "since": "5", "sort": "faithfulness", "verdict": "bad"},
+            "/requests", params={"seg": "language:zh", "since": "5", "sort": "faithfulness", "verdict": "bad"}
         )
         filters, sort, _, _ = next(one for one in reader.asked if isinstance(one, tuple))
 
@@ -368,10 +355,7 @@ class TestList:
         kept = "q=boots&low=0.2"
         assert f'href="/requests?seg=language%3Azh&verdict=bad&part=tenant%3Aacme&{kept}"' in links
         assert f'href="/requests?seg=tenant%3Aacme&{kept}" aria-current="true"' in links
-        assert (
-            f'href="/requests?seg=language%3Azh&part=tenant%3Aacme&part=language%3Aru&{kept}"'
-            in links
-        )
+        assert f'href="/requests?seg=language%3Azh&part=tenant%3Aacme&part=language%3Aru&{kept}"' in links
         assert "Support from: 0.2 × remove" in seen(response)
         assert "Answer not in the chunks 1" in seen(response)
 
@@ -426,9 +410,7 @@ class TestList:
             ("keys=perhaps", "keys is one of on, off"),
         ],
     )
-    @pytest.mark.parametrize(
-        "path", ["/", "/requests", "/scoring", "/golden", "/export.html", "/export.jsonl"]
-    )
+    @pytest.mark.parametrize("path", ["/", "/requests", "/scoring", "/golden", "/export.html", "/export.jsonl"])
     def test_a_word_that_is_none_of_those_is_answered_with_them(self, path, query, says):
         response = client().get(f"{path}?{query}")
 
@@ -442,9 +424,7 @@ class TestList:
             response = client(kept.reader()).get(f"{path}?sort=nonsense")
 
         assert response.status_code == 400
-        assert "sort is worst, question, newest, or the name of a score: context_count" in seen(
-            response
-        )
+        assert "sort is worst, question, newest, or the name of a score: context_count" in seen(response)
 
     def test_a_segment_that_no_one_knows_is_answered_with_those_that_there_are(self):
         unknown = client().get("/?by=nonsense")
@@ -506,10 +486,7 @@ class TestRequest:
 
         assert "1 of 3 claims supported, 1 unknown" in words
         assert "0.25 to 0.75" in words
-        assert (
-            "(llm, definition 1; judge-1 · openai; judge: 1 calls, 980 tokens; cost 0.0020)"
-            in words
-        )
+        assert "(llm, definition 1; judge-1 · openai; judge: 1 calls, 980 tokens; cost 0.0020)" in words
         assert "usual 0.60 to 0.95" in words
         assert "claim-1 ✓ · claim-2 ✕ · claim-3" in words
         assert "an input was never given" in words
@@ -530,11 +507,7 @@ class TestRequest:
 
     def test_several_requests_of_one_trace_can_be_chosen_from(self):
         other = row(run_id="run-9", span_id="1" * 16, question="And the second?")
-        text = (
-            client(FrozenReader(views=(replace(VIEW, siblings=(other,)),)))
-            .get(f"/request/{TRACE}")
-            .text
-        )
+        text = client(FrozenReader(views=(replace(VIEW, siblings=(other,)),))).get(f"/request/{TRACE}").text
 
         assert "2 requests in this trace" in text
         assert f'href="/request/{TRACE}/{"1" * 16}"' in text
@@ -561,17 +534,11 @@ class TestRequest:
         empty = replace(VIEW, contexts=(), scores=(replace(VIEW.scores[1], value=1.0),))
         unknown = replace(VIEW, contexts=(), scores=())
 
-        assert "Nothing was retrieved" in seen(
-            client(FrozenReader(views=(empty,))).get(f"/request/{TRACE}")
-        )
-        assert "is not known" in seen(
-            client(FrozenReader(views=(unknown,))).get(f"/request/{TRACE}")
-        )
+        assert "Nothing was retrieved" in seen(client(FrozenReader(views=(empty,))).get(f"/request/{TRACE}"))
+        assert "is not known" in seen(client(FrozenReader(views=(unknown,))).get(f"/request/{TRACE}"))
 
     def test_what_is_known_to_be_right(self):
-        words = seen(
-            client(references=lambda _: Reference(answer="昆曲和古琴")).get(f"/request/{TRACE}")
-        )
+        words = seen(client(references=lambda _: Reference(answer="昆曲和古琴")).get(f"/request/{TRACE}"))
 
         assert "昆曲和古琴" in words
 
@@ -675,10 +642,7 @@ class TestScoring:
     def test_when_the_judge_failed(self):
         words = seen(client().get("/scoring"))
 
-        assert (
-            "9 requests without a judged score · judge-1 · APITimeoutError (7), RateLimitError (2)"
-            in words
-        )
+        assert "9 requests without a judged score · judge-1 · APITimeoutError (7), RateLimitError (2)" in words
 
     def test_scores_by_status(self):
         words = seen(client().get("/scoring"))
@@ -687,11 +651,7 @@ class TestScoring:
         assert "200 × id_recall: an input was never given. It needs a right answer" in words
 
     def test_what_was_dropped_and_received(self):
-        health = {
-            "status": "ok",
-            "exports": {"accepted": 7},
-            "requests": {"scored": 9, "too_long": 2},
-        }
+        health = {"status": "ok", "exports": {"accepted": 7}, "requests": {"scored": 9, "too_long": 2}}
         words = seen(client(health=lambda: health).get("/scoring"))
 
         assert "queue_full 3" in words
@@ -729,9 +689,7 @@ class TestSettings:
 
 
 class TestZone:
-    @pytest.mark.parametrize(
-        ("zone", "reads"), [("Asia/Tokyo", "21:00"), ("America/New_York", "07:00")]
-    )
+    @pytest.mark.parametrize(("zone", "reads"), [("Asia/Tokyo", "21:00"), ("America/New_York", "07:00")])
     def test_times_are_written_in_the_readers_zone(self, zone, reads):
         pages = client()
         pages.cookies = {"zone": zone}

@@ -96,13 +96,7 @@ class FedDay:
 
     def _slot(self, service, score, segment, values):
         count = float(len(values))
-        sums = {
-            "n": count,
-            "kd": count,
-            "wb": count,
-            "x": sum(values),
-            "xx": sum(v * v for v in values),
-        }
+        sums = {"n": count, "kd": count, "wb": count, "x": sum(values), "xx": sum(v * v for v in values)}
         counted = QualitySums(
             score=score, workflow="qa", segment=segment, resource={"service.name": service}, sums=sums,
             direction="lower" if score == "toxicity" else "higher",
@@ -113,10 +107,7 @@ class FedDay:
         reader = FrozenReader(replace(OVERVIEW, judge=JudgeUse()))
         meter = SimpleNamespace(watch=self.watch)
         return client(
-            reader,
-            changes=self.watch.changes,
-            standing=lambda: standing_of(meter),
-            clock=lambda: self.now,
+            reader, changes=self.watch.changes, standing=lambda: standing_of(meter), clock=lambda: self.now
         )
 
 
@@ -168,9 +159,7 @@ class Recent(Traffic):
 def served(weeks, kept):
     """A server's watch over what comes to a store, and its page."""
     errors = ErrorLog()
-    alarming = Alarming(
-        Watch(), lambda since: (), [], lambda name: Guard(name, errors), clock=weeks.clock
-    )
+    alarming = Alarming(Watch(), lambda since: (), [], lambda name: Guard(name, errors), clock=weeks.clock)
     reader = kept.reader()
     alarming.look_elsewhere(ScoredElsewhere(reader, weeks.clock))
 
@@ -180,10 +169,7 @@ def served(weeks, kept):
 
     meter = SimpleNamespace(watch=alarming.watch)
     pages = client(
-        reader,
-        changes=alarming.watch.changes,
-        standing=lambda: standing_of(meter),
-        clock=weeks.clock,
+        reader, changes=alarming.watch.changes, standing=lambda: standing_of(meter), clock=weeks.clock
     )
     try:
         yield SimpleNamespace(watch=alarming.watch, look=look, pages=pages)
@@ -193,27 +179,17 @@ def served(weeks, kept):
 
 @pytest.mark.parametrize(
     ("services", "scores", "languages", "quiet_h"),
-    [
-        (1, 2, 2, 24),
-        pytest.param(4, 5, 4, 24, marks=[pytest.mark.slow, pytest.mark.timeout(1_800)]),
-    ],
+    [(1, 2, 2, 24), pytest.param(4, 5, 4, 24, marks=[pytest.mark.slow, pytest.mark.timeout(1_800)])],
 )
-def test_a_quiet_day_of_what_applications_scored_and_then_one_part_falls(
-    services, scores, languages, quiet_h
-):
+def test_a_quiet_day_of_what_applications_scored_and_then_one_part_falls(services, scores, languages, quiet_h):
     """From what a store receives to what a browser is sent, with sums of the store's own."""
     weeks = Weeks(MONDAY)
     traffic = {
-        key: Recent(
-            weeks, one(key[1], run_id="-".join(key), segments={"language": key[2]}), service=key[0]
-        )
+        key: Recent(weeks, one(key[1], run_id="-".join(key), segments={"language": key[2]}), service=key[0])
         for key in product(SERVICES[:services], SCORES[:scores], LANGUAGES[:languages])
     }
     steady = {key: (made, 8, 0.75) for key, made in traffic.items()}
-    with (
-        store(clock=weeks.clock, keep_s=30 * DAY, max_bytes=10**9) as kept,
-        served(weeks, kept) as seen,
-    ):
+    with store(clock=weeks.clock, keep_s=30 * DAY, max_bytes=10**9) as kept, served(weeks, kept) as seen:
         weeks.pass_(24 * LEARNING_D, kept, list(steady.values()))
         seen.look()
         assert len(seen.watch.series()) == services * scores * (languages + 1)

@@ -43,10 +43,7 @@ def test_the_rates_beside_a_verdict_are_those_of_the_documentation(code):
     (row,) = re.findall(r"^\| RAGTruth QA.*$", guide, re.MULTILINE)
     _, _, bad, good, *_ = (cell.strip() for cell in row.strip("|").split("|"))
 
-    assert (bad in READ[code]["words"]["rate_bad"], good in READ[code]["words"]["rate_good"]) == (
-        True,
-        True,
-    )
+    assert (bad in READ[code]["words"]["rate_bad"], good in READ[code]["words"]["rate_good"]) == (True, True)
 
 
 def test_every_word_is_used():

@@ -57,13 +57,7 @@ def test_who_shows_a_certificate_publishes_scores_and_looks(asking, url, tmp_pat
     assert (first.state, first.detail) == ("ok", "1 messages wait, 0 workers connected")
     out, kept = tmp_path / "scores.jsonl", {k: v for k, v in os.environ.items() if k[:4] != "OTEL"}
     done = run_python(
-        "-m",
-        "ragmeter",
-        "worker",
-        "--once",
-        "--processes",
-        "1",
-        env=kept | env | {"RAGMETER_JSONL": str(out)},
+        "-m", "ragmeter", "worker", "--once", "--processes", "1", env=kept | env | {"RAGMETER_JSONL": str(out)}
     )
     assert done.returncode == 0, done.stderr
     assert len(out.read_text().splitlines()) == 1

@@ -20,18 +20,14 @@ REQUESTS = 200 if os.environ.get("RAGMETER_TEST_SHORT") else 1_000
 
 def a_sample(number):
     contexts = [
-        RetrievedContext(
-            text=f"Tower {number} is {number} metres high.", id=str(number), score=0.5
-        ),
+        RetrievedContext(text=f"Tower {number} is {number} metres high.", id=str(number), score=0.5),
         RetrievedContext(text="It was built of stone by the harbour. " * (1 + number % 3), id="x"),
     ]
     return RagSample(
         question=f"How high is tower {number}?",
         contexts=contexts,
         answer=f"It is {number} metres high." if number % 4 else "I do not know.",
-        reference=Reference(answer=f"{number} metres", context_ids=[str(number)])
-        if number % 2
-        else None,
+        reference=Reference(answer=f"{number} metres", context_ids=[str(number)]) if number % 2 else None,
     )
 
 
@@ -41,9 +37,7 @@ def rows(path):
         return {}, Counter()
     text = path.read_text()
     found = [json.loads(line) for line in text[: text.rfind("\n") + 1].splitlines()]
-    return {row["question"]: row["scores"] for row in found}, Counter(
-        row["question"] for row in found
-    )
+    return {row["question"]: row["scores"] for row in found}, Counter(row["question"] for row in found)
 
 
 def scoring(fleet, out, *options):

@@ -78,9 +78,7 @@ def test_a_shutdown_publishes_what_waits(fleet):
 
 @pytest.mark.long_form
 @pytest.mark.contains_errors
-def test_what_fits_waits_and_the_rest_is_counted_and_with_a_spool_nothing_is_lost(
-    broker, fleet, tmp_path
-):
+def test_what_fits_waits_and_the_rest_is_counted_and_with_a_spool_nothing_is_lost(broker, fleet, tmp_path):
     in_memory, on_disk = application(fleet), application(fleet, tmp_path / "a")
     before = ask(in_memory, "before", 50) | ask(on_disk, "before-disk", 50)
     settled(in_memory)

@@ -27,9 +27,7 @@ def run(url, *words, code=0):
 def dead(fleet):
     """Queues with two dead letters: a request whose workers died, and what nobody wrote."""
     sample = RagSample(question="SECRET question", answer="an answer")
-    sent = SentRun(
-        run=RagRun(run_id="the-run", framework="manual", started_ns=1, ended_ns=2, sample=sample)
-    )
+    sent = SentRun(run=RagRun(run_id="the-run", framework="manual", started_ns=1, ended_ns=2, sample=sample))
     body = pack(MessageContent(runs=[sent], resource={"service.name": "shop"}, published_ns=3))
     for one, reason in ((body, "its version is too new"), (b"\xff", "unreadable")):
         from ragmeter.fleet._rabbitmq._message import message
@@ -40,12 +38,7 @@ def dead(fleet):
 
 def test_status_counts_what_waits_what_is_dead_and_who_works(dead):
     dead.send("a")
-    assert run(dead.url, "status", "--json") == {
-        "waiting": 1,
-        "dead": 2,
-        "workers": 0,
-        "differing": [],
-    }
+    assert run(dead.url, "status", "--json") == {"waiting": 1, "dead": 2, "workers": 0, "differing": []}
     assert "1 messages wait" in run(dead.url, "status")
 
 

@@ -55,8 +55,6 @@ def test_nothing_is_lost_through_random_faults(broker, fleet):
     wait_until(lambda: fleet.queue.status().waiting == 0, 60)
     judged = fleet.judged().total() - len(sent)
     twice = fleet.exported().total() - len(sent)
-    sys.stdout.write(
-        f"{len(sent)} requests, {killed} killed, {judged} judged again, {twice} twice\n"
-    )
+    sys.stdout.write(f"{len(sent)} requests, {killed} killed, {judged} judged again, {twice} twice\n")
     assert set(fleet.exported()) == set(sent)
     assert fleet.queue.status().dead == 0

@@ -23,9 +23,7 @@ def test_every_request_is_accounted_for_through_a_minute_of_faults(broker, redis
 
 
 @pytest.mark.timeout(240)
-def test_killed_applications_and_workers_lose_nothing_that_was_confirmed(
-    broker, redis_server, tmp_path
-):
+def test_killed_applications_and_workers_lose_nothing_that_was_confirmed(broker, redis_server, tmp_path):
     faults = ("a worker is killed", "an application is killed")
     with Soak(broker, redis_server, tmp_path, "soak", seed=1, poison_every=10**6) as soak:
         soak.run(faults, pause_s=1.0, applications=2, workers=1)

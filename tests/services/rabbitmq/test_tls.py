@@ -69,9 +69,7 @@ def test_what_is_wrong_with_a_certificate_is_said_and_what_to_do(tls, broker):
     assert "name the authority" in refused(tls().partition("&cacertfile")[0])
     named = tls(server_name_indication="elsewhere.example")
     assert "its certificate is for another name" in refused(named)
-    assert "a file holds no certificate or key" in refused(
-        tls(authority=broker.certificates.server_key)
-    )
+    assert "a file holds no certificate or key" in refused(tls(authority=broker.certificates.server_key))
     assert "it speaks no TLS on this port" in refused(tls(port=broker.port))
     assert "where it expects TLS, write amqps://" in refused(
         broker.url.replace(str(broker.port), str(broker.tls_port))

@@ -30,9 +30,7 @@ def test_what_waits_is_scored_and_a_worker_that_is_to_drain_ends_by_itself(fleet
     assert worker.wait(60) == 0
     assert fleet.exported() == dict.fromkeys(sent, 1)
     assert counted(fleet) == (0, 0)
-    assert (
-        fleet.log.read_text().count("closed\n") == 3
-    )  # both processes, and the one that was a trial
+    assert fleet.log.read_text().count("closed\n") == 3  # both processes, and the one that was a trial
 
 
 def test_a_message_whose_process_is_killed_comes_back_and_is_judged_once_more(fleet):
@@ -198,9 +196,7 @@ def test_a_message_that_is_to_come_back_does_so_and_is_not_dead_of_it(fleet):
     assert counted(fleet) == (0, 0)
 
 
-def test_sender_and_workers_go_on_when_the_broker_was_killed_and_what_waited_is_there(
-    broker, fleet
-):
+def test_sender_and_workers_go_on_when_the_broker_was_killed_and_what_waited_is_there(broker, fleet):
     worker = fleet.start()
     fleet.send(*ids("a"))
     fleet.wait_exported(*ids("a"))
@@ -224,10 +220,7 @@ def test_sender_and_workers_go_on_when_the_broker_was_killed_and_what_waited_is_
 @pytest.mark.long_form
 def test_variables_of_another_celery_application_do_not_reach_ours(fleet):
     fleet.send("a")
-    elsewhere = {
-        "CELERY_BROKER_URL": "amqp://127.0.0.1:1//",
-        "CELERY_RESULT_BACKEND": "redis://127.0.0.1:1",
-    }
+    elsewhere = {"CELERY_BROKER_URL": "amqp://127.0.0.1:1//", "CELERY_RESULT_BACKEND": "redis://127.0.0.1:1"}
     assert fleet.start("--once", **elsewhere).wait(60) == 0
     assert fleet.exported() == {"a": 1}
 

@@ -11,9 +11,7 @@ from haystack.dataclasses import ChatMessage
 from openinference.instrumentation.haystack import HaystackInstrumentor
 from tracing import answer_to, found, provider, run
 
-TEMPLATE = (
-    "{% for document in documents %}{{ document.content }}\n\n{% endfor %}Question: {{ question }}"
-)
+TEMPLATE = "{% for document in documents %}{{ document.content }}\n\n{% endfor %}Question: {{ question }}"
 
 
 @component
@@ -35,9 +33,7 @@ pipeline = Pipeline()
 pipeline.add_component("retriever", ShelfRetriever())
 pipeline.add_component(
     "prompt",
-    ChatPromptBuilder(
-        template=[ChatMessage.from_user(TEMPLATE)], required_variables=["documents", "question"]
-    ),
+    ChatPromptBuilder(template=[ChatMessage.from_user(TEMPLATE)], required_variables=["documents", "question"]),
 )
 pipeline.add_component("model", MockChatGenerator(response_fn=said))
 pipeline.connect("retriever.documents", "prompt.documents")

@@ -63,9 +63,7 @@ def traced() -> str:
         with tracer.start_as_current_span("search") as search:
             search.set_attribute("openinference.span.kind", "RETRIEVER")
             for place, one in enumerate(DOCUMENTS):
-                search.set_attribute(
-                    f"retrieval.documents.{place}.document.content", one.page_content
-                )
+                search.set_attribute(f"retrieval.documents.{place}.document.content", one.page_content)
         request.set_attribute("output.value", ANSWER)
         return f"{request.get_span_context().trace_id:032x}"
 

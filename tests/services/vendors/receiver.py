@@ -14,9 +14,7 @@ from typing import Any, NamedTuple
 
 import grpc
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
-from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import (
-    ExportMetricsServiceRequest,
-)
+from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from otlp_receiver import attributes_of
 
@@ -33,13 +31,7 @@ _TOKEN = ".".join(
     base64.urlsafe_b64encode(json.dumps(part).encode()).decode().rstrip("=")
     for part in ({"alg": "none"}, {"exp": 9_999_999_999, "project_id": "p"}, {})
 )
-_YES = {
-    "token": _TOKEN,
-    "project_id": "p",
-    "project_prem_status": "pro",
-    "status": "ok",
-    "data": [],
-}
+_YES = {"token": _TOKEN, "project_id": "p", "project_prem_status": "pro", "status": "ok", "data": []}
 _YES |= {"itemsReceived": 0, "itemsAccepted": 0, "errors": [], "rate_by_service": {}}
 
 

@@ -55,10 +55,7 @@ class Vendor:
 
 
 _PHOENIX_PACKAGES = ("arize-phoenix-otel==0.17.2", _LANGCHAIN)
-_PHOENIX_VARIABLES = {
-    "PHOENIX_COLLECTOR_ENDPOINT": "{url}",
-    "PHOENIX_GRPC_PORT": "{grpc_port}",
-}
+_PHOENIX_VARIABLES = {"PHOENIX_COLLECTOR_ENDPOINT": "{url}", "PHOENIX_GRPC_PORT": "{grpc_port}"}
 _LANGFUSE_VARIABLES = {
     "LANGFUSE_PUBLIC_KEY": "pk-lf-none",
     "LANGFUSE_SECRET_KEY": "sk-lf-none",
@@ -115,11 +112,7 @@ tracer_provider = register(
         short=True,
     ),
     "openinference": Vendor(
-        (
-            "openinference-instrumentation==0.1.72",
-            _LANGCHAIN,
-            "opentelemetry-exporter-otlp-proto-http==1.45.2",
-        ),
+        ("openinference-instrumentation==0.1.72", _LANGCHAIN, "opentelemetry-exporter-otlp-proto-http==1.45.2"),
         """
 from openinference.instrumentation import TracerProvider
 from openinference.instrumentation.langchain import LangChainInstrumentor
@@ -247,8 +240,7 @@ configure_azure_monitor()
         environment=_MLFLOW_VARIABLES,
         around='mlflow.start_span("ask")',
         cannot=dict.fromkeys(
-            WAYS,
-            "MLflow's processor raises for each span that begins after its trace's first one has ended",
+            WAYS, "MLflow's processor raises for each span that begins after its trace's first one has ended"
         ),
     ),
     "mlflow-as-shown": Vendor(
