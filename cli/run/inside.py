@@ -87,8 +87,11 @@ class _Display:
         """Print the last line, with the counts."""
         words: Counter[str] = sum((counts.words for counts in self._counts), Counter())
         if not words:
-            own = "" if self._attached else " by the program's own meter"
-            _say(f"no RAG request was seen{own}; ragmeter doctor says why")
+            seen = "no RAG request was seen" + ("" if self._attached else " by the program's own meter")
+            # Workers, forked or started, have their own counts, and may end without a last line.
+            has_workers = os.times().children_user > 0
+            others = " in this process; those of its workers, if any, stand above"
+            _say(seen + (others if has_workers else "; ragmeter doctor says why"))
             return
         counts = ", ".join(f"{count} {word}" for word, count in words.items())
         _say(f"{counts}; look at {self.plan.url}")

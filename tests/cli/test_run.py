@@ -151,7 +151,19 @@ def test_it_ends_as_the_program_ends(in_place, folder, otlp):
     assert in_place("run", "--otlp", otlp.url, "killed.py").returncode == -signal.SIGTERM
     done = in_place("run", "--otlp", otlp.url, "unrelated.py")
     assert (done.returncode, done.stdout) == (0, "done\n")
-    assert "no RAG request was seen" in done.stderr
+    assert "no RAG request was seen; ragmeter doctor says why" in done.stderr
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="forks")
+def test_what_forked_workers_scored_is_not_denied_at_the_end(in_place, folder, otlp):
+    (folder / "shop_bot.py").write_text(
+        "import os\nworker = os.fork()\nif worker: os.waitpid(worker, 0); raise SystemExit\n" + LANGCHAIN
+    )
+    done = in_place("run", "--otlp", otlp.url, "shop_bot.py")
+
+    assert re.search(r"^\d\d:\d\d:\d\d  \w+ .* trace [0-9a-f]{32}$", done.stderr, re.MULTILINE)
+    assert "no RAG request was seen in this process" in done.stderr
+    assert "doctor" not in done.stderr
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals")
