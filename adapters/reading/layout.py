@@ -90,7 +90,18 @@ _SOURCE_LINE = re.compile(
 """A line with only the source of a passage."""
 _BOLD = re.compile(r"^[ \t]*(?:[^\w\n]{1,3}[ \t]*)?\*\*(?P<label>[^*\n]{1,120})\*\*[^\n]{0,80}\n", re.MULTILINE)
 _TITLE = re.compile(r"^(#{1,6})[ \t]+(?P<label>[^\n]+)\n", re.MULTILINE)
-_BULLET = re.compile(r"(?:\A|\n)[ \t]*[-*•] +")
+_MARK = re.compile(
+    r"\s*(?P<mark>[^\w\s\"'“”«»(){}\[\]<>/\\|$+#&%@:;,.]{1,4}|[=-]{1,3}>|(?P<listed>\(?(?:[A-Za-z]|[IVX]{1,5}|[ivx]{1,5})[.)])"
+    r"|(?=\S*[^\W\d_]|\()[^\s\d]{0,20}\d\S{0,20}[:：.)\]])[ \t]+(?=\S)"
+)
+"""A bullet, a sign, a letter or a number before a text: ``→``, ``IV.``, ``chunk_17a:``, ``(score=0.8)``."""
+_NUMBER = re.compile(r"[\da-f]*\d[\da-f.]*")
+_QUOTE_LINE = re.compile(r"^[ \t]*>(?: |$)", re.MULTILINE)
+_TRAILER = re.compile(
+    rf"\n[ \t(\[*_]*(?:(?:{SOURCE})[ \t*_]*[:：]|[—–])[ \t*_]*(?P<label>[^\n]{{1,150}}?)[)\]*_]*\s*\Z",
+    re.IGNORECASE,
+)
+"""The last line of a passage, with its source."""
 _FIELD_NAME = re.compile(r"\s*([^\W\d_][^\d\n:：]{0,30}?)(\d{1,9}[^\d\n:：]{0,20})?[:：]")
 BLANK = re.compile(r"\n[ \t]*\n")
 _LABEL = re.compile(r"\A\[([^\]\n]{1,200})\](?!\()[ \t:]*\n?(?=\S)")
@@ -126,6 +137,8 @@ def pieces_of(text: str, separator: str | None = None) -> Iterator[Document]:
         return
     if not text.strip() or _is_nothing(text.strip()):
         return
+    if len(_QUOTE_LINE.findall(text)) == sum(map(bool, map(str.strip, text.split("\n")))):
+        text = _QUOTE_LINE.sub("", text)
     if records := _records_in(text):
         yield from records
         return
@@ -151,12 +164,11 @@ def pieces_of(text: str, separator: str | None = None) -> Iterator[Document]:
     if 2 * sum(map(len, quoted)) > len(text):
         yield from map(_labelled, filter(None, quoted))
         return
-    for rule in filter(None, (_RULE, _HEADING, _repeated_label(text), BLANK)):
+    for rule in filter(None, (_RULE, _HEADING, _repeated_label(text), _repeated_mark(text), BLANK)):
         if (first := rule.search(text)) is not None:
             yield from _parts_by(rule, first, text)
             return
-    items = _BULLET.split(text.strip())
-    yield from map(_labelled, items[1:] if len(items) > 2 and not items[0] else [text])
+    yield _labelled(text)
 
 
 def _parts_by(rule: re.Pattern[str], first: re.Match[str], text: str) -> Iterator[Document]:
@@ -165,7 +177,7 @@ def _parts_by(rule: re.Pattern[str], first: re.Match[str], text: str) -> Iterato
     is_before = bool(text[: first.start()].strip()) and _NUMBER_ONE.match(first[0])
     if len(parts) > 1 and (is_before or _is_lead(parts[0])):
         del parts[0]
-    if rule is not _HEADING:
+    if rule in (_RULE, BLANK):
         parts = [part.lstrip() for part in parts]
         heads = [head for part in parts if (head := _HEADING.match(part))]
         if len(heads) < len(parts):
@@ -257,6 +269,19 @@ def _repeated_label(text: str) -> re.Pattern[str] | None:
     label = re.compile(rf"^[ \t]*{re.escape(first[1])}{number}[:：][ \t]*", re.MULTILINE)
     lines = re.findall(r"^.*\S", text, re.MULTILINE)
     return label if 1 < len(lines) == len(label.findall(text)) else None
+
+
+def _repeated_mark(text: str) -> re.Pattern[str] | None:
+    """Return the mark with which each of several lines or paragraphs begins, or None."""
+    first = _MARK.match(text)
+    if first is None:
+        return None
+    mark = r"[\da-f.]+".join(map(re.escape, _NUMBER.split(first["mark"])))
+    listed = r"\(?(?:[A-Za-z]|[IVX]{1,5}|[ivx]{1,5})[.)]"
+    rule = re.compile(rf"^[ \t]*{listed if first['listed'] else mark}[ \t]+(?=\S)", re.MULTILINE)
+    paragraphs = BLANK.split(text.strip())
+    count = len(rule.findall(text))
+    return rule if count > 1 and len(paragraphs) in (1, count) and all(map(rule.match, paragraphs)) else None
 
 
 def is_closed(text: str) -> bool:
@@ -351,6 +376,13 @@ def divided(body: str, count: int | None = None) -> Passages:
         else piece
         for piece in whole
     ]
+    trailers = [_TRAILER.search(piece.text or "") for piece in whole]
+    if len(whole) > 1 and all(trailers):
+        whole = [
+            Document((piece.text or "")[: trailer.start()].strip(), piece.id or _id_of(trailer["label"]))
+            for piece, trailer in zip(whole, trailers, strict=True)
+            if trailer
+        ]
     if count is not None and len(whole) != count:
         for rule in (BLANK, re.compile(r"\n(?=[ \t]*[-*•] )"), re.compile(r"\n"), _RULE):
             parts = [part.strip() for part in _split(rule, body) if part.strip()]

@@ -120,9 +120,9 @@ class Page:
         return [place for place in last if page.startswith(letters, place)]
 
     def _is_whole(self, start: int, end: int) -> bool:
-        return self._partswords_of(start) and self._partswords_of(end)
+        return self._ends_word(start) and self._ends_word(end)
 
-    def _partswords_of(self, place: int) -> bool:
+    def _ends_word(self, place: int) -> bool:
         if self._word_ends is None:
             pieces = (piece for text in self._texts for piece in (*words_of(text), _BETWEEN))
             self._word_ends = frozenset((0, *accumulate(map(len, pieces))))
@@ -130,13 +130,13 @@ class Page:
 
     def word_end_before(self, place: int, least: int) -> int:
         """Return the last end of a word up to `place`, but at least `least`."""
-        while place > least and not self._partswords_of(place):
+        while place > least and not self._ends_word(place):
             place -= 1
         return place
 
     def word_start_after(self, place: int, most: int) -> int:
         """Return the first beginning of a word from `place` on, but at most `most`."""
-        while place < most and not self._partswords_of(place):
+        while place < most and not self._ends_word(place):
             place += 1
         return place
 

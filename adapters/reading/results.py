@@ -34,7 +34,8 @@ class RetrievalTool:
         name: The tool's name; ``*``, ``?`` and ``[...]`` are wildcards as in file names.
         separator: Regular expression of the text between two documents. Default: elements such as
             ``<document>``, else lines of ``---`` or ``===``, else headings such as ``Document 2:`` or
-            ``[2]``, else blank lines. A label in brackets before a text, ``[refund.md] ...``, is its id.
+            ``[2]``, else a sign before each, else blank lines. A label in brackets before a text,
+            ``[refund.md] ...``, is its id.
         text: The field of its records with the text, ``"body"`` or ``"fields.body"``. Default: the longest.
         id: The field with the id.
         score: The field with the score.

@@ -126,6 +126,14 @@ SHOWN = {
     "facts and an instruction": f"Facts:\n- {ONE}\n- {TWO}\n\nUsing these facts, answer: {QUESTION}",
     "Russian sections": f"### Справочная информация\n{ONE}\n###\n{TWO}\n### Вопрос клиента\n{QUESTION}\n### Ответ\n",
     "Turkish sources": f"Aşağıdaki kaynaklara göre yanıtla.\n\nKaynak 1: {ONE}\n\nKaynak 2: {TWO}\n\nSoru: {QUESTION}\nCevap:",
+    "quotations": f"Context:\n> {ONE}\n>\n> {TWO}\n\nQuestion: {QUESTION}",
+    "signs and names": f"Context:\n📄 kettle.md\n{ONE}\n\n📄 winter.md\n{TWO}\n\nQuestion: {QUESTION}",
+    "arrows before each": f"Context:\n→ {ONE}\n→ {TWO}\n\nQuestion: {QUESTION}",
+    "Roman numbers": f"Sources:\nI. {ONE}\nII. {TWO}\n\nQuestion: {QUESTION}",
+    "ids of chunks": f"Context:\nchunk_17a: {ONE}\nchunk_9b2: {TWO}\n\nQuestion: {QUESTION}",
+    "scores in parentheses": f"Context:\n(similarity=0.83) {ONE}\n(similarity=0.7) {TWO}\n\nQuestion: {QUESTION}",
+    "sources below": f"Context:\n{ONE}\nSource: a.md\n\n{TWO}\nSource: b.md\n\nQuestion: {QUESTION}",
+    "names behind a dash": f"Context:\n{ONE}\n— kettle.pdf, p. 3\n\n{TWO}\n— winter.pdf, p. 1\n\nQuestion: {QUESTION}",
     "rules of two dashes": f"You have this:\nDOCUMENTS:\n{ONE}\n\n{TWO}\n--\nQUESTION:\n{QUESTION}\n--\nINSTRUCTIONS:\nBe brief.\n",
 }  # fmt: skip
 NOT_DIVIDED = {
