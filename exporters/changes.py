@@ -64,7 +64,7 @@ class ChangeNote:
     """A circumstance of a change; as a string, in English."""
 
     code: str
-    """Such as ``mix``, ``again`` or ``harsher``; empty: the value is a sentence of an earlier version."""
+    """Such as ``mix``, ``again`` or ``harsher``."""
     values: tuple[str | int | float, ...] = ()
     """Means and shares from 0 to 1, counts and names, in the order of the text."""
 

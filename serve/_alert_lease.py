@@ -33,7 +33,7 @@ class SharedClaims:
         """Return the claim to send the alert for a change, or None if another server has it."""
         series, kind = _change_key(notice)
         with _known():
-            return self._claims.claim(series, kind, notice.change.at, json.dumps(notice.state()))
+            return self._claims.claim(series, kind, notice.change.at, notice.to_json())
 
     def left(self) -> list[tuple[str, ChangeNotice]]:
         """Take over the claims of other servers whose alerts were not sent in time."""
@@ -63,8 +63,8 @@ def _known() -> Iterator[None]:
 
 def _read(body: str) -> ChangeNotice | None:
     try:
-        return ChangeNotice.of_state(json.loads(body))
-    except (ValueError, KeyError, TypeError, AttributeError):
+        return ChangeNotice.from_json(body)
+    except ValueError:
         _log.warning("a change that another server has found is of a version not known here")
         return None
 

@@ -6,21 +6,19 @@
 from __future__ import annotations
 
 from array import array
-from collections import deque
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from ragmeter.metrics import ScoreDirection
 
 from .moments import FreeMoments, JudgedMoments, Moments
+from .sums_by_time import SumsByTime, add_to
 
 SLOT_S = 300.0
 """Width of a slot, in seconds."""
-FINE_SLOTS = 36
-"""Number of slots: the last three hours."""
 SLOTS_PER_HOUR = 12
-COARSE_HOURS = 25
-"""Number of hourly sums: a day, and the current hour."""
+_HOUR_S = 3600.0
 PRIOR_PAIRS = 10.0
 """Weight of the prior design effect of 1, in pairs of neighbouring hours: chance alone widens no interval by
 more than a twentieth."""
@@ -29,16 +27,22 @@ LARGEST_EFFECT = 10.0
 M = TypeVar("M", FreeMoments, JudgedMoments)
 
 
+@dataclass(slots=True)
+class _LastDay(SumsByTime):
+    """Sums by five minutes for three hours, then by hours for a day and the current hour."""
+
+    LIMITS = ((SLOT_S, 3 * _HOUR_S), (_HOUR_S, 25 * _HOUR_S))
+
+
 class Series(Generic[M]):
     """The sums of one score of one workflow."""
 
     __slots__ = (
         "closed",
-        "coarse",
         "current",
         "design_effect",
         "direction",
-        "fine",
+        "earlier",
         "judge",
         "measurement",
         "place",
@@ -57,40 +61,30 @@ class Series(Generic[M]):
         self.direction: ScoreDirection = direction
         self.range = (0.0, 1.0)
         self.closed = made.values()
-        self.fine: deque[tuple[int, array[float]]] = deque()
-        self.coarse: deque[tuple[int, array[float]]] = deque()
+        self.earlier = _LastDay()
         self.design_effect = 1.0
 
     def roll(self, slot: int) -> None:
         """Begin slot `slot`: store the counts of the one before."""
         values = self.current.values()
-        _add(self.closed, values)
-        self.fine.append((self.slot, values))
+        add_to(self.closed, values)
+        self.earlier.add(self.slot * SLOT_S, values)
         if slot // SLOTS_PER_HOUR != self.slot // SLOTS_PER_HOUR:
             self.design_effect = self._design_effect()
+        self.earlier.age(slot * SLOT_S)
         self.current = type(self.current)()
         self.slot = slot
-        while self.fine[0][0] <= slot - FINE_SLOTS:
-            earlier, sums = self.fine.popleft()
-            hour = earlier // SLOTS_PER_HOUR
-            if self.coarse and self.coarse[-1][0] == hour:
-                _add(self.coarse[-1][1], sums)
-            else:
-                self.coarse.append((hour, sums))
-            if not self.fine:
-                break
-        while self.coarse and self.coarse[0][0] <= slot // SLOTS_PER_HOUR - COARSE_HOURS:
-            self.coarse.popleft()
 
     def totals(self) -> dict[str, float]:
         """Return all sums since the start, by name."""
         totals = array("d", self.closed)
-        _add(totals, self.current.values())
+        add_to(totals, self.current.values())
         return dict(zip(self.current.names, totals, strict=True))
 
     def slots(self, first: int, last: int) -> Iterable[tuple[int, dict[str, float]]]:
         """Return the counts of the slots `first` to `last`, within the last three hours."""
-        for slot, sums in self.fine:
+        for start, sums in self.earlier.intervals[0]:
+            slot = int(start // SLOT_S)
             if first <= slot <= last:
                 yield slot, dict(zip(self.current.names, sums, strict=True))
         if first <= self.slot <= last:
@@ -98,11 +92,8 @@ class Series(Generic[M]):
 
     def add_since(self, first: int, to: Moments) -> None:
         """Add the counts from slot `first` on."""
-        for hour, sums in self.coarse:
-            if (hour + 1) * SLOTS_PER_HOUR > first:
-                to.add(sums)
-        for slot, sums in self.fine:
-            if slot >= first:
+        for _, end, sums in self.earlier.all():
+            if end > first * SLOT_S:
                 to.add(sums)
         if self.slot >= first:
             to.add(self.current.values())
@@ -115,10 +106,9 @@ class Series(Generic[M]):
         each other and arrive together, so an hour's sum varies more than its terms. 1 if conversations are
         known, as their sums are a better measure (`Moments.clustering`).
         """
-        hours: dict[int, array[float]] = {hour: array("d", sums) for hour, sums in self.coarse}
-        for slot, sums in self.fine:
-            hour = slot // SLOTS_PER_HOUR
-            _add(hours.setdefault(hour, array("d", bytes(8 * len(sums)))), sums)
+        hours: dict[int, array[float]] = {}
+        for start, _, sums in self.earlier.all():
+            add_to(hours.setdefault(int(start // _HOUR_S), array("d", bytes(8 * len(sums)))), sums)
         moments = {hour: type(self.current)(sums) for hour, sums in hours.items()}
         if any(one.r for one in moments.values()):
             return 1.0
@@ -160,8 +150,3 @@ class SeriesFamily:
         """Return all series with the scores' names."""
         yield from self.free.items()
         yield from self.judged.items()
-
-
-def _add(to: array[float], values: Iterable[float]) -> None:
-    for place, value in enumerate(values):
-        to[place] += value

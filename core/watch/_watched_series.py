@@ -1,13 +1,9 @@
-"""State of one watched score: its detector, its sums of the last weeks, and their JSON form."""
+"""State of one watched score: its detector, and its sums of the last weeks."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict
-from datetime import tzinfo
-from typing import Any, NamedTuple
-
-from pydantic import TypeAdapter
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from ragmeter.exporters.protocol import QualitySums
 from ragmeter.quality.estimate import estimate
@@ -18,8 +14,8 @@ from ragmeter.quality.moments import Moments
 from .change import ALARM_EVIDENCE, Block, Change, DetectorStep, Fall, FallDetector
 from .history import History
 
-_CHANGE = TypeAdapter(Change)
 DAY_S = 86_400.0
+_LEARNING = DetectorStep(status="learning")
 
 
 class SeriesKey(NamedTuple):
@@ -27,7 +23,7 @@ class SeriesKey(NamedTuple):
     workflow: str
     score: str
     segment: str
-    measurement: str = ""
+    measurement: str
     """Formula and judge, see `ragmeter.quality.measurement`."""
 
     @property
@@ -36,73 +32,62 @@ class SeriesKey(NamedTuple):
         return self._replace(measurement="")
 
 
+@dataclass(slots=True)
 class SeriesState:
     """State of one watched score."""
 
-    __slots__ = (
-        "_day",
-        "_effect",
-        "counted",
-        "detector",
-        "fall",
-        "held",
-        "held_since",
-        "history",
-        "last_at",
-        "peak",
-        "step",
-    )
-
-    def __init__(self, detector: FallDetector, counted: QualitySums, history: History | None = None) -> None:
-        self.detector = detector
-        self.counted = counted
-        self.history = History.of(counted.sums) if history is None else history
-        self._begin(0)
-        self.step = DetectorStep(status="learning")
-        self.fall: Change | None = None
-        self.peak = 0.0
-        self.held: Fall | None = None
-        self.held_since = 0.0
-        self.last_at = 0.0
+    counted: QualitySums
+    """The sums of its last slot."""
+    history: History
+    detector: FallDetector = field(default_factory=FallDetector)
+    step: DetectorStep = _LEARNING
+    fall: Change | None = None
+    """The current change."""
+    peak: float = 0.0
+    """Evidence for it when it was found."""
+    held: Fall | None = None
+    """A fall that waits for a check of the judge,"""
+    held_since: float = 0.0
+    """since then, Unix seconds."""
+    last_at: float = 0.0
+    """Start of its last slot, Unix seconds."""
+    day: int = 0
+    effect: float = 1.0
+    """Design effect of the days before `day`: a fall cannot hide itself."""
 
     def take(self, at: float, counted: QualitySums | None) -> DetectorStep:
         """Feed the detector the sums of a slot; None: it has no scores."""
         block = Block(0.0, 0.0, 0.0)
         if counted is not None:
             self.counted = counted
-            if at // DAY_S != self._day and self.fall is None:
-                self._begin(int(at // DAY_S))
+            if at // DAY_S != self.day and self.fall is None:
+                self.day = int(at // DAY_S)
+                alike = self.history.split(0.0)[1].clustering()
+                self.effect = 1.0 if alike is None else alike.design_effect
             self.last_at = at
-            self.history.add(at, counted.sums)
+            self.history.add_slot(at, counted.sums)
             if counted.score not in PARTS:  # parts of a fall; they raise no alarm
                 block = Block(*counted.values)
                 if counted.direction == "lower":
                     block = block.mirror()
-        self.step = self.detector.step(at, block, self.counted.measured_by, design_effect=self._effect)
+        self.step = self.detector.step(at, block, design_effect=self.effect)
         return self.step
-
-    def _begin(self, day: int) -> None:
-        """Begin a day. The design effect comes from the days before, so that a fall cannot hide itself."""
-        self._day = day
-        alike = self.history.split(0.0)[1].clustering()
-        self._effect = 1.0 if alike is None else alike.design_effect
 
     def restart(self) -> None:
         """Discard the baseline and learn a new one."""
-        self.detector.restart()
-        self.history.clear()
-        self._begin(0)
-        self.step = DetectorStep(status="learning")
-        self.calm()
+        self.detector = FallDetector()
+        self.history = History(judged=self.history.judged)
+        self.day, self.effect = 0, 1.0
+        self.calm(_LEARNING)
 
     def accept(self) -> None:
         """Accept the current level as the baseline."""
         self.detector.accept()
-        self.step = DetectorStep(status="learning")
-        self.calm()
+        self.calm(_LEARNING)
 
-    def calm(self) -> None:
+    def calm(self, step: DetectorStep | None = None) -> None:
         """Clear the current change and any that waits for its notification."""
+        self.step = step or self.step
         self.fall = None
         self.held = None
         self.peak = 0.0
@@ -123,52 +108,3 @@ class SeriesState:
         if self.held is not None:
             return min(1.0, self.peak)
         return self.step.evidence / ALARM_EVIDENCE
-
-
-def series_to_json(key: SeriesKey, one: SeriesState) -> dict[str, Any]:
-    return {
-        "key": list(key),
-        "judge": one.counted.judge,
-        "direction": one.counted.direction,
-        "design_effect": one.counted.design_effect,
-        "last_at": one.last_at,
-        "peak": one.peak,
-        "held": None if one.held is None else asdict(one.held),
-        "held_since": one.held_since,
-        "fall": None if one.fall is None else asdict(one.fall),
-        "step": asdict(one.step),
-        "detector": one.detector.state(),
-        "history": one.history.state(),
-    }
-
-
-def series_from_json(saved: Mapping[str, Any], zone: tzinfo | None) -> tuple[SeriesKey, SeriesState]:
-    judge = str(saved["judge"])
-    # Files of earlier versions have no measurement; that of a free score is known with its next value.
-    names = [*map(str, saved["key"]), judge][: len(SeriesKey._fields)]
-    key = SeriesKey(*names)
-    counted = QualitySums(
-        score=key.score,
-        workflow=key.workflow,
-        segment=key.segment,
-        judge=judge,
-        measurement=key.measurement,
-        direction=saved["direction"],
-        design_effect=float(saved["design_effect"]),
-        sums={},
-    )
-    detector = FallDetector.from_state(saved["detector"], zone=zone)
-    one = SeriesState(detector, counted, History.from_state(saved["history"]))
-    one.last_at = float(saved["last_at"])
-    one.peak = float(saved["peak"])
-    one.held = None if saved["held"] is None else Fall(**saved["held"])
-    one.held_since = float(saved["held_since"])
-    one.fall = None if saved["fall"] is None else change_of(saved["fall"])
-    one.step = DetectorStep(**saved["step"])
-    return key, one
-
-
-def change_of(saved: Mapping[str, Any]) -> Change:
-    if note := saved.get("note"):  # files of earlier versions have a text
-        saved = {**saved, "notes": [{"code": "", "values": [note]}]}
-    return _CHANGE.validate_python(saved)

@@ -10,12 +10,15 @@ from __future__ import annotations
 
 import math
 from array import array
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
-from ragmeter.quality.estimate import student_quantile
+from pydantic import Field
+
+from ragmeter.metrics._display.mean_interval import student_quantile
+from ragmeter.quality.sums_by_time import Floats
 
 __all__ = ["HOURS_OF_WEEK", "LEAST_DAYS", "LEAST_SCORES", "Baseline", "ScoreHistory", "learn"]
 
@@ -60,15 +63,16 @@ class HalfHourSums(NamedTuple):
     squares: float
 
 
+@dataclass(slots=True)
 class Day:
     """The scores of one local day, by half hours."""
 
-    __slots__ = ("number", "sums")
-
-    def __init__(self, number: int, sums: Iterable[float] | None = None) -> None:
-        self.number = number
-        """The day's ordinal, as `datetime.date.toordinal` counts."""
-        self.sums = array("d", bytes(24 * HALF_HOURS) if sums is None else sums)
+    number: int
+    """The day's ordinal, as `datetime.date.toordinal` counts."""
+    sums: Annotated[Floats, Field(min_length=3 * HALF_HOURS, max_length=3 * HALF_HOURS)] = field(
+        default_factory=lambda: array("d", bytes(24 * HALF_HOURS))
+    )
+    """Number, sum and sum of squares of the scores of each half hour."""
 
     def add(self, half: int, n: float, total: float, squares: float) -> None:
         sums, at = self.sums, 3 * half
@@ -91,13 +95,11 @@ class Day:
         return half // 2 + (24 if self.weekend else 0)
 
 
+@dataclass(slots=True)
 class ScoreHistory:
     """The most recent days of a score that have requests; days without requests are not stored."""
 
-    __slots__ = ("days",)
-
-    def __init__(self, days: Iterable[Day] = ()) -> None:
-        self.days = list(days)
+    days: list[Day] = field(default_factory=list)
 
     def add(self, number: int, half: int, n: float, total: float, squares: float) -> None:
         """Add scores; those of a day before the last one are ignored as too late."""
@@ -124,8 +126,8 @@ class ScoreHistory:
             else:
                 at = 3 * half
                 if any(day.sums[:at]):
-                    earlier.append(Day(number, [*day.sums[:at], *bytes(3 * HALF_HOURS - at)]))
-                later.days.append(Day(number, [*bytes(at), *day.sums[at:]]))
+                    earlier.append(Day(number, array("d", [*day.sums[:at], *bytes(3 * HALF_HOURS - at)])))
+                later.days.append(Day(number, array("d", [*bytes(at), *day.sums[at:]])))
         self.days = earlier
         return later
 
@@ -134,7 +136,7 @@ class ScoreHistory:
 class Baseline:
     """The usual level of a score."""
 
-    expected: tuple[float | None, ...]
+    expected: Annotated[tuple[float | None, ...], Field(min_length=HOURS_OF_WEEK, max_length=HOURS_OF_WEEK)]
     """The mean by hour of the week; None: no request was ever seen in that hour."""
     tolerance: float
     """How far below that the mean moves without a change of quality; see `learn`."""

@@ -3,7 +3,7 @@
 `FallEvidence` takes the sums of one block of requests at a time. If each block's expected mean, given the
 blocks before, is not below its floor, and requests within a block are independent, evidence reaches a limit
 of A after A blocks on average, or later, for any distribution of scores and any traffic. Called by
-`ragmeter.watch.change`; imports only `math`.
+`ragmeter.watch.change`.
 
 Sources: Shin, Ramdas, Rinaldo, *E-detectors* (2023), with the sum over starting times of Shiryaev and Roberts;
 Fan, Grama, Liu, *Exponential inequalities for martingales with applications* (2015), for the bound that needs
@@ -14,7 +14,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Mapping
-from typing import Any, NamedTuple, TypeVar
+from dataclasses import dataclass, field
+from typing import Annotated, NamedTuple, TypeVar
+
+from pydantic import Field
 
 __all__ = ["ALARM_EVIDENCE", "FallEvidence", "Path", "block_factors", "e_bh"]
 
@@ -80,32 +83,34 @@ class _Mark(NamedTuple):
     usual: float
 
 
+_NOTHING = _Mark(0.0, 0.0, 0.0, 0.0)
+T = TypeVar("T")
+_PerBet = Annotated[list[T], Field(min_length=len(BETS), max_length=len(BETS))]
+
+
+@dataclass(slots=True)
 class FallEvidence:
     """Evidence that a mean lies below a floor since some time or other."""
 
-    __slots__ = ("_counted", "_factors", "_logs", "_starts")
-
-    def __init__(self) -> None:
-        self.clear()
-
-    def clear(self) -> None:
-        """Discard all evidence."""
-        self._counted = _Mark(0.0, 0.0, 0.0, 0.0)
-        self._factors = [0.0] * len(BETS)
-        # For each bet, the logarithm of the evidence for its most likely start.
-        self._logs = [0.0] * len(BETS)
-        self._starts = [self._counted] * len(BETS)
+    counted: _Mark = _NOTHING
+    """All scores so far."""
+    factors: _PerBet[float] = field(default_factory=lambda: [0.0] * len(BETS))
+    """For each bet, the evidence over all starts."""
+    logs: _PerBet[float] = field(default_factory=lambda: [0.0] * len(BETS))
+    """For each bet, the logarithm of the evidence for its most likely start,"""
+    starts: _PerBet[_Mark] = field(default_factory=lambda: [_NOTHING] * len(BETS))
+    """and that start."""
 
     @property
     def total(self) -> float:
         """The evidence: the mean over the bets."""
-        return sum(self._factors) / len(BETS)
+        return sum(self.factors) / len(BETS)
 
     @property
     def path(self) -> Path | None:
         """The scores since the most likely start; None: no scores."""
-        log, start = max(zip(self._logs, self._starts, strict=True))
-        _, n, total, usual = self._counted
+        log, start = max(zip(self.logs, self.starts, strict=True))
+        _, n, total, usual = self.counted
         n -= start.n
         if not n:
             return None
@@ -133,10 +138,10 @@ class FallEvidence:
             usual: Their usual mean; used by `path` only.
             design_effect: Variance of the sum relative to independent scores.
         """
-        factors, logs, starts = self._factors, self._logs, self._starts
-        _, n_before, total_before, usual_before = self._counted
+        factors, logs, starts = self.factors, self.logs, self.starts
+        _, n_before, total_before, usual_before = self.counted
         start = _Mark(at, n_before, total_before, usual_before)
-        self._counted = _Mark(at, n_before + n, total_before + total, usual_before + usual * n)
+        self.counted = _Mark(at, n_before + n, total_before + total, usual_before + usual * n)
         for index, log in enumerate(block_factors(n, total, squares, floor)):
             tempered = log / design_effect
             grown = (factors[index] + 1.0) * math.exp(min(tempered, LARGEST_LOG))
@@ -146,31 +151,6 @@ class FallEvidence:
             else:
                 logs[index] = tempered
                 starts[index] = start
-
-    def state(self) -> dict[str, Any]:
-        """Return the state as JSON values, for `of_state`."""
-        return {
-            "counted": list(self._counted),
-            "factors": list(self._factors),
-            "logs": list(self._logs),
-            "starts": [list(start) for start in self._starts],
-        }
-
-    @classmethod
-    def of_state(cls, state: Mapping[str, Any]) -> FallEvidence:
-        """Restore the evidence from its `state`.
-
-        Raises:
-            ValueError: If it has another shape.
-        """
-        made = cls()
-        made._counted = _Mark(*map(float, state["counted"]))
-        made._factors = [float(one) for one in state["factors"]]
-        made._logs = [float(one) for one in state["logs"]]
-        made._starts = [_Mark(*map(float, start)) for start in state["starts"]]
-        if {len(made._factors), len(made._logs), len(made._starts)} != {len(BETS)}:
-            raise ValueError("this is no state of an Evidence")
-        return made
 
 
 def e_bh(evidence: Mapping[K, float], limit: float = ALARM_EVIDENCE) -> frozenset[K]:

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
-from datetime import tzinfo
+from dataclasses import dataclass, field, replace
 from itertools import groupby
 from typing import Any, Literal, NamedTuple, Protocol
+
+from pydantic import TypeAdapter
 
 from ragmeter.exporters.changes import ChangeEvidence, ChangeNote
 from ragmeter.exporters.protocol import QualitySums
@@ -22,8 +23,9 @@ from ragmeter.quality.manner import PARTS, notes_on_fall
 from ragmeter.quality.measurement import BY_WORDS
 from ragmeter.quality.sums import SLOT_S, SlotSums
 
-from ._watched_series import SeriesKey, SeriesState, change_of, series_from_json, series_to_json
-from .change import ALARM_EVIDENCE, Change, Fall, FallDetector, e_bh
+from ._watched_series import SeriesKey, SeriesState
+from .change import ALARM_EVIDENCE, Change, Fall, e_bh
+from .history import History
 from .judge_drift import Standing
 from .mix_shift import mix_change
 from .version_watch import VersionWatch
@@ -52,7 +54,6 @@ REPLACED_AFTER_S = 3600.0
 MOST_EVIDENCE = 1e12
 """Cap of the evidence: JSON has no infinity."""
 MAX_CHANGES = 100
-STATE_VERSION = 1
 
 
 class KnowsJudges(Protocol):
@@ -74,19 +75,17 @@ class ChangeNotice(NamedTuple):
     resource: Mapping[str, str]
     """The resource of its service, if that is another process."""
 
-    def state(self) -> dict[str, Any]:
-        """Return the notice as JSON values."""
-        return {"change": asdict(self.change), "resource": dict(self.resource)}
+    def to_json(self) -> str:
+        """Return the notice as JSON, for `from_json`."""
+        return _NOTICE.dump_json(self).decode()
 
     @classmethod
-    def of_state(cls, state: Mapping[str, Any]) -> ChangeNotice:
-        """Restore a notice from its `state`.
+    def from_json(cls, text: str) -> ChangeNotice:
+        """Restore a notice. Raises ValueError if it is of another version, or damaged."""
+        return _NOTICE.validate_json(text)
 
-        Raises:
-            ValueError, KeyError, TypeError: The state is of another version, or damaged.
-        """
-        resource = {str(key): str(value) for key, value in state["resource"].items()}
-        return cls(change_of(state["change"]), resource)
+
+_NOTICE = TypeAdapter(ChangeNotice)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,27 +110,40 @@ class WatchedSeries:
     """Formula and judge, see `ragmeter.quality.measurement`: each has its own baseline."""
 
 
+@dataclass(slots=True)
 class _WatchedService:
     """The series of one service, whose alarms are selected together."""
 
-    def __init__(self, resource: Mapping[str, str]) -> None:
-        self.resource = resource
-        self.series: dict[SeriesKey, SeriesState] = {}
+    resource: Mapping[str, str]
+    series: dict[SeriesKey, SeriesState] = field(default_factory=dict)
+
+
+@dataclass(slots=True, kw_only=True)
+class _WatchState:
+    """What a restart needs."""
+
+    version: Literal[2] = 2
+    next: float
+    past: Sequence[Change]
+    services: Sequence[tuple[dict[str, str], Sequence[tuple[SeriesKey, SeriesState]]]]
+    """The resource of each, and its series."""
+    versions: Any
+
+
+_STATE = TypeAdapter(_WatchState)
 
 
 class Watch:
     """Feeds one detector per score, workflow and segment of each service. Thread-safe.
 
     Args:
-        zone: Time zone of the baseline's hours; None: UTC.
         ruler: Knows whether judges have drifted; None: not checked.
 
     Attributes:
         versions: Compares new versions with the one before.
     """
 
-    def __init__(self, *, zone: tzinfo | None = None, ruler: KnowsJudges | None = None) -> None:
-        self._zone = zone
+    def __init__(self, *, ruler: KnowsJudges | None = None) -> None:
         self._ruler = ruler
         self.versions = VersionWatch()
         self._lock = fork.lock()
@@ -165,8 +177,7 @@ class Watch:
                     counted = slot.counted
                     name = counted.resource.get(_NAME, "")
                     key = SeriesKey(name, counted.workflow, counted.score, counted.segment, counted.measured_by)
-                    resource = tuple(sorted(counted.resource.items()))
-                    by_service.setdefault(resource, {})[key] = counted
+                    by_service.setdefault(_key_of(counted.resource), {})[key] = counted
                 for resource, found in by_service.items():
                     notices += self._step(resource, at, found, self._next)
                 self._forget(at)
@@ -269,40 +280,29 @@ class Watch:
     def state(self) -> dict[str, Any]:
         """Return the state as JSON values."""
         with self._lock:
-            return {
-                "version": STATE_VERSION,
-                "next": self._next,
-                "past": [asdict(change) for change in self._past],
-                "services": [
-                    {
-                        "resource": dict(service.resource),
-                        "series": [series_to_json(key, one) for key, one in service.series.items()],
-                    }
-                    for service in self._services.values()
-                ],
-                "versions": self.versions.state(),
-            }
+            state = _WatchState(
+                next=self._next,
+                past=list(self._past),
+                services=[(dict(one.resource), list(one.series.items())) for one in self._services.values()],
+                versions=self.versions.state(),
+            )
+            found: dict[str, Any] = _STATE.dump_python(state, mode="json")
+            return found
 
-    def restore(self, state: Mapping[str, Any]) -> None:
+    def restore(self, state: object) -> None:
         """Go on from what `state` returned.
 
         Raises:
-            ValueError, KeyError, TypeError: It is of another version, or damaged; nothing is taken over.
+            ValueError, TypeError: It is of another version, or damaged; nothing is taken over.
         """
-        if state["version"] != STATE_VERSION:
-            raise ValueError(f"version {state['version']!r} of what is watched is not known here")
-        services: dict[_Resource, _WatchedService] = {}
-        for kept in state["services"]:
-            resource = {str(key): str(value) for key, value in kept["resource"].items()}
-            service = services[tuple(sorted(resource.items()))] = _WatchedService(resource)
-            service.series = dict(series_from_json(one, self._zone) for one in kept["series"])
-        past = [change_of(one) for one in state["past"]]
-        after = float(state["next"])
-        self.versions.restore(state.get("versions", {}))
+        kept = _STATE.validate_python(state)
+        self.versions.restore(kept.versions)
         with self._lock:
-            self._services = services
-            self._next = after
-            self._past = deque(past, maxlen=MAX_CHANGES)
+            self._services = {
+                _key_of(resource): _WatchedService(resource, dict(series)) for resource, series in kept.services
+            }
+            self._next = kept.next
+            self._past = deque(kept.past, maxlen=MAX_CHANGES)
 
     def _all(self) -> Iterator[SeriesState]:
         for service in self._services.values():
@@ -322,13 +322,9 @@ class Watch:
         for key, counted in found.items():
             if key in service.series:
                 continue
-            known = service.series.pop(key.of_all, None)
-            if known is not None:
-                # State of an earlier version has no measurement.
-                service.series[key] = known
-            elif room > 0:
+            if room > 0:
                 room -= 1
-                service.series[key] = SeriesState(FallDetector(zone=self._zone), counted)
+                service.series[key] = SeriesState(counted, History(judged="w" in counted.sums))
         for key, one in service.series.items():
             if one.take(at, found.get(key)).recovered:
                 if one.fall is not None:
@@ -437,6 +433,10 @@ class Watch:
                     del service.series[key]
             if not service.series:
                 del self._services[name]
+
+
+def _key_of(resource: Mapping[str, str]) -> _Resource:
+    return tuple(sorted(resource.items()))
 
 
 class _SeriesFilter(NamedTuple):

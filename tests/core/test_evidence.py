@@ -1,6 +1,5 @@
 """Evidence for a fall: exact for scores of 0 and 1, never too much for others, and who is alarmed among many."""
 
-import json
 import math
 
 import pytest
@@ -62,10 +61,8 @@ def test_requests_that_resemble_each_other_count_for_less():
     _add(plain, 0, [0.0, 0.0])
     _add(tempered, 0, [0.0, 0.0], design_effect=2.0)
 
-    assert [math.exp(log) for log in block_factors(2, 0, 0, 0.7)] == pytest.approx(plain.state()["factors"])
-    assert [math.exp(log / 2) for log in block_factors(2, 0, 0, 0.7)] == pytest.approx(
-        tempered.state()["factors"]
-    )
+    assert [math.exp(log) for log in block_factors(2, 0, 0, 0.7)] == pytest.approx(plain.factors)
+    assert [math.exp(log / 2) for log in block_factors(2, 0, 0, 0.7)] == pytest.approx(tempered.factors)
 
 
 def test_the_path_begins_where_the_fall_did():
@@ -97,27 +94,6 @@ def test_evidence_is_bounded_and_falls_again():
     for at in range(50):
         _add(evidence, at, [1.0] * 1_000)
     assert evidence.total < 1
-
-
-@given(st.lists(st.lists(SCORES, min_size=1, max_size=5), max_size=20), st.integers(0, 20))
-def test_a_state_goes_on_as_it_was(blocks, cut):
-    whole, first = FallEvidence(), FallEvidence()
-    for at, scores in enumerate(blocks):
-        _add(whole, at, scores)
-        if at < cut:
-            _add(first, at, scores)
-    second = FallEvidence.of_state(json.loads(json.dumps(first.state())))
-    for at, scores in list(enumerate(blocks))[cut:]:
-        _add(second, at, scores)
-
-    assert second.state() == whole.state()
-
-
-def test_a_state_of_another_shape_is_none():
-    state = FallEvidence().state()
-    for damage in ("factors", "logs", "starts"):
-        with pytest.raises(ValueError, match="no state of an Evidence"):
-            FallEvidence.of_state(state | {damage: []})
 
 
 MANY = st.dictionaries(st.integers(), st.floats(0, 1e9), max_size=12)

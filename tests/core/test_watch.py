@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+from array import array
+from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 
@@ -13,6 +15,7 @@ from ragmeter.exporters.protocol import QualitySums
 from ragmeter.quality.manner import PARTS
 from ragmeter.quality.sums import SlotSums
 from ragmeter.watch.change import Change
+from ragmeter.watch.history import History
 from ragmeter.watch.watch import ChangeNotice, Standing, Watch
 from ragmeter.watch.wording import word_change
 
@@ -267,20 +270,6 @@ def test_a_new_formula_of_a_free_score_is_no_change() -> None:
     assert Watch().take(_slots((first, second), last=FALL + 2 * DAY)) == []
 
 
-def test_what_an_earlier_version_kept_goes_on_with_the_first_measurement_that_comes() -> None:
-    watch = Watch()
-    watch.take(_slots((GOOD, GOOD), last=FALL))
-    state = watch.state()
-    for service in state["services"]:
-        for one in service["series"]:
-            one["key"] = one["key"][:4]
-    restored = Watch()
-    restored.restore(state)
-    named = replace(BAD, measurement="1")
-    (change,) = _changes(restored.take(_slots((named, named), first=FALL, last=FALL + 0.5 * DAY)))
-    assert change.before.mean == pytest.approx(0.8, abs=0.01)
-
-
 class FakeRuler:
     """Says of every judge what it is told to."""
 
@@ -349,13 +338,23 @@ def test_a_restart_forgets_nothing(days: float) -> None:
     assert json.dumps(second.state()) == json.dumps(watch.state())
 
 
-def test_a_state_of_another_version_is_refused_and_nothing_taken_over() -> None:
+@pytest.mark.parametrize(
+    ("name", "wrong", "says"),
+    [("version", 99, "99"), ("services", [[{}, [["a"]]]], "services"), ("next", "x", "next")],
+)
+def test_a_state_that_cannot_be_read_is_refused_and_nothing_taken_over(
+    name: str, wrong: object, says: str
+) -> None:
     watch = Watch()
     watch.take(_slots((GOOD, GOOD), last=MONDAY + DAY))
-    state: Mapping[str, object] = {**watch.state(), "version": 99}
-    with pytest.raises(ValueError, match="99"):
-        watch.restore(state)
+    with pytest.raises(ValueError, match=says):
+        watch.restore(watch.state() | {name: wrong})
     assert len(watch.series()) == 1
+
+
+def test_sums_of_another_version_are_refused() -> None:
+    with pytest.raises(ValueError, match="another version"):
+        History([deque([(0.0, array("d", [1.0]))]), deque(), deque()])
 
 
 def test_gaps_cost_nothing_and_what_is_gone_for_long_is_forgotten() -> None:

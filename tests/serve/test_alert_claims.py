@@ -194,7 +194,7 @@ def test_what_another_version_wrote_is_left_alone(kept, clock, caplog):
 
 
 def test_a_change_is_the_same_after_it_was_written_down():
-    assert ChangeNotice.of_state(fall().state()) == fall()
+    assert ChangeNotice.from_json(fall().to_json()) == fall()
 
 
 def test_what_was_told_is_forgotten_after_a_month(kept, clock):
