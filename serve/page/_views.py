@@ -197,6 +197,7 @@ class Views:
         over_time, ends = timeline(facets, words, now_ms)
         return {
             "page": page,
+            "found": facets.total,
             "sort": sort,
             "rows": list_rows(page, words),
             "facets": facet_views(facets, asked, words),

@@ -231,7 +231,7 @@ class RequestPage:
     previous_count: int = 0
     """Requests before this page."""
     total: int = 0
-    """Requests on all pages."""
+    """Lines on all pages: requests, or questions where each is a line."""
     complete: bool = True
     """Whether these are all; False: the search has more results, and these are the newest."""
 

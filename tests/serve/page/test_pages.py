@@ -363,7 +363,10 @@ class TestList:
         share = BadShare(bad=21, requests=53, share=21 / 53, lower=0.28, upper=0.53)
         reader = FrozenReader(rows=(row(bad=share),))
 
-        assert "21 of 53 bad" in seen(client(reader).get("/requests?sort=question"))
+        words = seen(client(reader).get("/requests?sort=question"))
+        assert "21 of 53 bad" in words
+        # A link counts requests, so the list that it leads to says their number, too.
+        assert f"1 question · {reader.facets(None).total} requests" in words
 
     def test_without_texts_there_is_nothing_to_search(self):
         assert "disabled" not in client().get("/requests").text
@@ -607,7 +610,7 @@ def test_the_corpus_shows_each_chunk_with_what_it_did_and_leads_to_its_bad_reque
 
     assert "48 chunks of 360 requests" in words
     returns = "returns-1 Parcels may be returned within 30 days of their delivery."
-    assert f"{returns} 31 of 40 went badly Bad requests with its text" in words
+    assert f"{returns} first in 40 requests, 31 of them bad All bad requests with its text" in words
     assert f"{returns} in 212 prompts" in words
     assert f"{returns} returns-2 {returns[10:].replace('30', '14')} 30 / 14" in words
     assert f"{returns} a newer text has its id" in words
