@@ -8,13 +8,15 @@ from `langchain`.
 import asyncio
 import re
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import wraps
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
 
 import pytest
+from expected import check
 from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
 from langchain_core.language_models.chat_models import BaseChatModel
@@ -121,15 +123,6 @@ def call(chain: Any, given: Any, config: Any, way: str) -> None:
         chain.invoke(given, config)
 
 
-@pytest.fixture
-def watch() -> Iterator[Watch]:
-    """Yield a watch that must end without any run in memory."""
-    made = Watch()
-    yield made
-    made.close()
-    assert made.state == 0
-
-
 @contextmanager
 def watching(**options: Any) -> Iterator[Watch]:
     """Yield a watch whose handler has options."""
@@ -138,6 +131,30 @@ def watching(**options: Any) -> Iterator[Watch]:
         yield made
     finally:
         made.close()
+
+
+def expect(**facts: Any) -> Any:
+    """Create a test of an application that runs under a watch: it has one sample, with these `facts`.
+
+    Args:
+        **facts: The sample's values, by the names in `expected.FACTS`.
+    """
+
+    def test_of(application: Callable[..., object]) -> Callable[..., None]:
+        @wraps(application)
+        def test(**fixtures: Any) -> None:
+            application(**fixtures)
+            check(next(one for one in fixtures.values() if isinstance(one, Watch)).only, facts)
+
+        return test
+
+    return test_of
+
+
+def saw(*names: str) -> dict[str, Any]:
+    """Return the facts of a request to a `TellingModel` that was sent the documents of these names."""
+    found = [f"doc-{name}" for name in names]
+    return {"question": "who?", "texts": found, "answer": f"saw {','.join(found)}", "status": "ok"}
 
 
 def texts(sample: RagSample) -> list[str] | None:
@@ -278,3 +295,36 @@ def classic(module: str, name: str) -> Any:
         if find_spec(package) is not None:
             return getattr(import_module(f"{package}.{module}"), name)
     pytest.skip(f"no {module}.{name} in the installed langchain")
+
+
+def agent(model: Any, tools: Sequence[Any] = (), **options: Any) -> Any:
+    """Return a `create_agent`, or what it was called before langchain 1.0."""
+    try:
+        from langchain.agents import create_agent
+    except ImportError:
+        from langgraph.prebuilt import create_react_agent as create_agent
+    return create_agent(model, list(tools), **options)
+
+
+def scripted_agent(*script: Any, **options: Any) -> Any:
+    """Return a `create_agent` of langchain 1.0 with a `ScriptedModel`."""
+    if not hasattr(pytest.importorskip("langchain.agents"), "create_agent"):
+        pytest.skip("langchain before 1.0")
+    return agent(ScriptedModel(script=list(script)), **options)
+
+
+def call_tool(*queries: str, name: str = "search") -> AIMessage:
+    """Return a model's message that calls the tool once per query."""
+    return AIMessage(
+        "", tool_calls=[{"name": name, "args": {"query": query}, "id": f"call-{query}"} for query in queries]
+    )
+
+
+def graph_of(state: type[Any], *steps: Any, **options: Any) -> Any:
+    """Return a graph whose steps, functions or pairs of name and function, run one after the other."""
+    from langgraph.graph import START, StateGraph
+
+    builder = StateGraph(state)
+    builder.add_sequence(steps)
+    builder.add_edge(START, steps[0][0] if isinstance(steps[0], tuple) else steps[0].__name__)
+    return builder.compile(**options)

@@ -15,6 +15,7 @@ from importlib.metadata import version
 from typing import Any
 
 import pytest
+from expected import check
 from llama_index.core import VectorStoreIndex
 from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.base.base_selector import BaseSelector, MultiSelection, SingleSelection
@@ -198,7 +199,7 @@ def expect(options: Mapping[str, Any] | None = None, **facts: Any) -> Any:
 
     Args:
         options: The handler's options.
-        **facts: The sample's values, by the names in `_FACTS`.
+        **facts: The sample's values, by the names in `expected.FACTS`.
     """
 
     def test_of(application: Callable[..., object]) -> Callable[..., None]:
@@ -206,9 +207,7 @@ def expect(options: Mapping[str, Any] | None = None, **facts: Any) -> Any:
         def test(*args: Any, **kwargs: Any) -> None:
             with captured(**options or {}) as capture:
                 application(*args, **kwargs)
-                scored = capture.only
-            found = {name: _FACTS[name](scored) for name in facts}
-            assert found == facts, found
+                check(capture.only, facts)
 
         return test
 
@@ -230,22 +229,6 @@ def texts(run: ScoredRun) -> list[str]:
 def retrieved_ids(run: ScoredRun, place: int = 0) -> list[str | None]:
     """Return the ids of one retrieval's result."""
     return [item.id for item in run.run.retrievals[place].contexts]
-
-
-_FACTS: Mapping[str, Callable[[ScoredRun], Any]] = {
-    "answer": lambda scored: scored.sample.answer,
-    "any_order": lambda scored: sorted(map(str, ids(scored))),
-    "contexts": lambda scored: scored.sample.contexts,
-    "contexts_by": lambda scored: scored.sample.contexts_by,
-    "error_type": lambda scored: scored.run.error_type,
-    "ids": ids,
-    "name": lambda scored: scored.sample.name,
-    "question": lambda scored: scored.sample.question,
-    "retrievals": lambda scored: len(scored.run.retrievals),
-    "retrieved": retrieved_ids,
-    "status": lambda scored: scored.sample.status,
-    "texts": texts,
-}
 
 
 class Choose(BaseSelector):

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import pytest
 from langchain_core.documents import Document
-from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
+from langchain_core.messages import HumanMessage, ToolMessage
 from langchain_core.retrievers import BaseRetriever
 from langchain_core.tools import InjectedToolCallId, create_retriever_tool, tool
 from langchain_fakes import (
@@ -13,15 +13,15 @@ from langchain_fakes import (
     FixedRetriever,
     ScriptedModel,
     Watch,
+    agent,
+    call_tool,
     docs,
+    expect,
     frameworks_deprecate,
     texts,
-    watch,
 )
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
-
-__all__ = ["watch"]
 
 pytestmark = frameworks_deprecate
 
@@ -35,22 +35,6 @@ class ByQuery(BaseRetriever):
         return [Document(text) for text in self.found[query]]
 
 
-def agent(model: Any, tools: list[Any], **options: Any) -> Any:
-    """`create_agent`, or what it was called before langchain 1.0."""
-    try:
-        from langchain.agents import create_agent
-    except ImportError:
-        from langgraph.prebuilt import create_react_agent as create_agent
-    return create_agent(model, tools, **options)
-
-
-def call(*queries: str, name: str = "search") -> AIMessage:
-    """A model's message that calls the tool once per query."""
-    return AIMessage(
-        "", tool_calls=[{"name": name, "args": {"query": query}, "id": f"call-{query}"} for query in queries]
-    )
-
-
 @tool(response_format="content_and_artifact")
 def search_store(query: str) -> tuple[str, list[Document]]:
     """Search the store directly, as LangChain's own tutorial does."""
@@ -58,47 +42,39 @@ def search_store(query: str) -> tuple[str, list[Document]]:
     return "\n".join(document.page_content for document in found), found
 
 
+@expect(question="who?", answer="the answer", status="ok", texts=["doc-a", "doc-b"])
 @pytest.mark.parametrize("given", [HumanMessage("who?"), ("user", "who?"), {"role": "user", "content": "who?"}])
 def test_retriever_tool(watch: Watch, given: Any) -> None:
     """The documents, not the string they are glued into; the question in any spelling."""
     tool_ = create_retriever_tool(FixedRetriever(found=docs("a", "b")), "search", "Search.")
-    app = agent(ScriptedModel(script=[call("q"), "the answer"]), [tool_])
+    app = agent(ScriptedModel(script=[call_tool("q"), "the answer"]), [tool_])
     app.invoke({"messages": [given]}, config=watch.config)
 
-    sample = watch.sample
-    assert (sample.question, sample.answer, sample.status) == ("who?", "the answer", "ok")
-    assert texts(sample) == ["doc-a", "doc-b"]
 
-
+@expect(texts=["doc-a"], retrievals=1)
 def test_retriever_tool_with_artifact_counts_once(watch: Watch) -> None:
     """The same documents as event and as artifact are one retrieval."""
     tool_ = create_retriever_tool(
         FixedRetriever(found=docs("a")), "search", "Search.", response_format="content_and_artifact"
     )
-    agent(ScriptedModel(script=[call("q"), "the answer"]), [tool_]).invoke(
+    agent(ScriptedModel(script=[call_tool("q"), "the answer"]), [tool_]).invoke(
         {"messages": [("user", "who?")]}, config=watch.config
     )
 
-    assert texts(watch.sample) == ["doc-a"]
-    assert len(watch.only.run.retrievals) == 1
 
-
+@expect(texts=["doc-q-1", "doc-q-2"], question="who?", answer="the answer", retriever="search_store")
 @pytest.mark.parametrize("asynchronous", [False, True])
 def test_tool_that_calls_the_store_directly(watch: Watch, asynchronous: bool) -> None:
     """openinference#2627: the documents are only in the tool message's artifact."""
-    app = agent(ScriptedModel(script=[call("q", name="search_store"), "the answer"]), [search_store])
+    app = agent(ScriptedModel(script=[call_tool("q", name="search_store"), "the answer"]), [search_store])
     given = {"messages": [("user", "who?")]}
     if asynchronous:
         asyncio.run(app.ainvoke(given, config=watch.config))
     else:
         app.invoke(given, config=watch.config)
 
-    sample = watch.sample
-    assert texts(sample) == ["doc-q-1", "doc-q-2"]
-    assert (sample.question, sample.answer) == ("who?", "the answer")
-    assert watch.only.run.retrievals[0].name == "search_store"
 
-
+@expect(texts=["doc-q"], question="who?", answer="the answer")
 def test_tool_that_updates_the_state_by_a_command(watch: Watch) -> None:
     """Then the artifact is on the tool message within the command."""
 
@@ -108,42 +84,34 @@ def test_tool_that_updates_the_state_by_a_command(watch: Watch) -> None:
         message = ToolMessage("found", artifact=docs(query), tool_call_id=tool_call_id)
         return Command(update={"messages": [message]})
 
-    app = agent(ScriptedModel(script=[call("q", name="look_up"), "the answer"]), [look_up])
+    app = agent(ScriptedModel(script=[call_tool("q", name="look_up"), "the answer"]), [look_up])
     app.invoke({"messages": [("user", "who?")]}, config=watch.config)
 
-    assert texts(watch.sample) == ["doc-q"]
-    assert (watch.sample.question, watch.sample.answer) == ("who?", "the answer")
 
-
+@expect(texts=["doc-x-1", "doc-y-1"], queries=["x", "y"])
 def test_successive_tool_calls_accumulate(watch: Watch) -> None:
     """Each call's documents, in call order."""
     tool_ = create_retriever_tool(EchoRetriever(k=1), "search", "Search.")
-    app = agent(ScriptedModel(script=[call("x"), call("y"), "the answer"]), [tool_])
+    app = agent(ScriptedModel(script=[call_tool("x"), call_tool("y"), "the answer"]), [tool_])
     app.invoke({"messages": [("user", "who?")]}, config=watch.config)
 
-    assert texts(watch.sample) == ["doc-x-1", "doc-y-1"]
-    assert [retrieval.query for retrieval in watch.only.run.retrievals] == ["x", "y"]
 
-
+@expect(any_order=["x-1", "y-1"], retrievals=2)
 def test_parallel_tool_calls(watch: Watch) -> None:
     """One message that calls twice is two retrievals of one request."""
     tool_ = create_retriever_tool(EchoRetriever(k=1), "search", "Search.")
-    app = agent(ScriptedModel(script=[call("x", "y"), "the answer"]), [tool_])
+    app = agent(ScriptedModel(script=[call_tool("x", "y"), "the answer"]), [tool_])
     app.invoke({"messages": [("user", "who?")]}, config=watch.config)
 
-    assert sorted(texts(watch.sample) or []) == ["doc-x-1", "doc-y-1"]
-    assert len(watch.only.run.retrievals) == 2
 
-
+@expect(texts=["doc-x-1", "doc-y-1", "doc-y-2"])
 def test_both_kinds_of_tool_in_one_request(watch: Watch) -> None:
     """A retriever behind one tool does not hide another tool's artifact."""
     tool_ = create_retriever_tool(EchoRetriever(k=1), "search", "Search.")
-    script = [call("x"), call("y", name="search_store"), "the answer"]
+    script = [call_tool("x"), call_tool("y", name="search_store"), "the answer"]
     agent(ScriptedModel(script=script), [tool_, search_store]).invoke(
         {"messages": [("user", "who?")]}, config=watch.config
     )
-
-    assert texts(watch.sample) == ["doc-x-1", "doc-y-1", "doc-y-2"]
 
 
 def test_what_an_earlier_turn_found_supports_the_answer_and_is_no_retrieval(watch: Watch) -> None:
@@ -151,7 +119,7 @@ def test_what_an_earlier_turn_found_supports_the_answer_and_is_no_retrieval(watc
         "Refunds take five working days and go back to the original card.",
         "Parcels to the islands travel by ferry twice a week in winter.",
     ]
-    script = [call("x"), "Five.", call("y"), "Five days for refunds; a ferry for parcels."]
+    script = [call_tool("x"), "Five.", call_tool("y"), "Five days for refunds; a ferry for parcels."]
     retriever = ByQuery(found={"x": facts[:1], "y": facts[1:]})
     tool_ = create_retriever_tool(retriever, "search", "Search.")
     app = agent(ScriptedModel(script=script), [tool_], checkpointer=InMemorySaver())
@@ -172,11 +140,9 @@ def test_an_agent_that_never_searched_is_no_sample(watch: Watch) -> None:
     assert watch.results == []
 
 
+@expect(status="retrieval_only", texts=["doc-q-1", "doc-q-2"])
 def test_a_bare_tool_is_a_retrieval_without_an_answer(watch: Watch) -> None:
     """A tool called by hand."""
     search_store.invoke(
         {"type": "tool_call", "id": "1", "name": "search_store", "args": {"query": "q"}}, config=watch.config
     )
-
-    assert watch.sample.status == "retrieval_only"
-    assert texts(watch.sample) == ["doc-q-1", "doc-q-2"]

@@ -18,17 +18,18 @@ from langchain_fakes import (
     ScriptedModel,
     Watch,
     call,
+    call_tool,
     classic,
     docs,
+    expect,
     frameworks_deprecate,
+    graph_of,
+    scripted_agent,
     texts,
-    watch,
     watching,
 )
-from langgraph.graph import END, START, MessagesState, StateGraph
+from langgraph.graph import MessagesState
 from pydantic import BaseModel
-
-__all__ = ["watch"]
 
 ANSWER = "Refunds take five working days, says our handbook."
 FACT = "A refund takes five working days and goes back to the original card."
@@ -64,6 +65,7 @@ AFTERWARDS = {
 }
 
 
+@expect(answer=ANSWER, status="ok", contexts_by="prompt", texts=[FACT])
 @pytest.mark.parametrize("what", AFTERWARDS)
 @pytest.mark.parametrize("how", ["invoke", "ainvoke", "stream", "astream"])
 def test_a_model_that_is_asked_something_else_later_does_not_answer(watch: Watch, what: str, how: str) -> None:
@@ -76,9 +78,6 @@ def test_a_model_that_is_asked_something_else_later_does_not_answer(watch: Watch
         | RunnableLambda(lambda given: {"body": {"html": given["reply_text"]}, key: given[key]})
     )
     call(chain, {"question": "How long do refunds take?"}, watch.config, how)
-    sample = watch.sample
-    assert (sample.answer, sample.status, sample.contexts_by) == (ANSWER, "ok", "prompt")
-    assert texts(sample) == [FACT]
 
 
 def test_a_form_that_the_application_parses_later_holds_the_answer(watch: Watch) -> None:
@@ -133,11 +132,7 @@ STRUCTURED = [
 
 @pytest.mark.parametrize(("structured", "expected"), STRUCTURED)
 def test_an_agents_structured_response_is_its_answer(watch: Watch, structured: Any, expected: str) -> None:
-    agents = pytest.importorskip("langchain.agents")
-    if not hasattr(agents, "create_agent"):
-        pytest.skip("langchain before 1.0")
-    from langchain.agents.structured_output import ToolStrategy
-
+    structured_output = pytest.importorskip("langchain.agents.structured_output")
     retriever = finds(FACT)
 
     @tool
@@ -146,10 +141,10 @@ def test_an_agents_structured_response_is_its_answer(watch: Watch, structured: A
         return "\n".join(document.page_content for document in retriever.invoke(query))
 
     fields = structured.model_dump() if isinstance(structured, BaseModel) else vars(structured)
-    call = {"name": "look_up", "args": {"query": "refund days"}, "id": "1", "type": "tool_call"}
     reply = {"name": type(structured).__name__, "args": fields, "id": "2", "type": "tool_call"}
-    model = ScriptedModel(script=[AIMessage("", tool_calls=[call]), AIMessage("", tool_calls=[reply])])
-    agent = agents.create_agent(model, tools=[look_up], response_format=ToolStrategy(type(structured)))
+    script = call_tool("refund days", name="look_up"), AIMessage("", tool_calls=[reply])
+    strategy = structured_output.ToolStrategy(type(structured))
+    agent = scripted_agent(*script, tools=[look_up], response_format=strategy)
     result = agent.invoke({"messages": [HumanMessage("How long?")]}, watch.config)
 
     assert result["structured_response"] == structured
@@ -194,16 +189,7 @@ def test_graders_rewriters_and_checks_do_not_say_what_was_seen(watch: Watch, ans
         grader.invoke(f"Grounded? {OTHER} {state['generation']}")
         return {"grade": "grounded"}
 
-    graph = StateGraph(Grading)
-    nodes = {"rewrite": rewrite, "grade_documents": grade, "generate": generate, "check": check}
-    for name, node in nodes.items():
-        graph.add_node(name, node)
-    graph.add_edge(START, "rewrite")
-    graph.add_edge("rewrite", "grade_documents")
-    graph.add_edge("grade_documents", "generate")
-    graph.add_edge("generate", "check")
-    graph.add_edge("check", END)
-    app: Runnable[Any, Any] = graph.compile()
+    app: Runnable[Any, Any] = graph_of(Grading, rewrite, ("grade_documents", grade), generate, check)
     if answer_key == "page":
         app = app | RunnableLambda(lambda state: {"page": f"<p>{state['generation']}</p>"})
     app.invoke({"question": "How long do refunds take?"}, watch.config)
@@ -219,6 +205,7 @@ class CountingModel(ScriptedModel):
         return len(text.split())
 
 
+@expect(texts=[FACT, OTHER], contexts_by="prompt", answer=ANSWER)
 @frameworks_deprecate
 @pytest.mark.parametrize("chain_type", ["stuff", "map_reduce", "refine"])
 def test_documents_shown_one_call_at_a_time_add_up(watch: Watch, chain_type: str) -> None:
@@ -235,9 +222,6 @@ def test_documents_shown_one_call_at_a_time_add_up(watch: Watch, chain_type: str
         return chain.invoke({"input_documents": found, "question": question})["output_text"]
 
     RunnableLambda(ask).invoke("How long do refunds take?", watch.config)
-    sample = watch.sample
-    assert (texts(sample), sample.contexts_by) == ([FACT, OTHER], "prompt")
-    assert sample.answer == ANSWER
 
 
 def test_an_extract_that_became_a_document_was_seen_and_not_its_source(watch: Watch) -> None:
@@ -273,6 +257,7 @@ def test_an_agent_may_report_as_a_named_user(watch: Watch) -> None:
     assert watch.sample.answer == ANSWER
 
 
+@expect(answer=ANSWER, texts=[FACT])
 @pytest.mark.parametrize("last", ["PASS", "Would you like to hear about the guarantee, too?"])
 def test_a_moderation_that_speaks_last_in_the_conversation_did_not_answer(watch: Watch, last: str) -> None:
     """A graph whose moderation, or whose suggestions, become a message of their own."""
@@ -285,10 +270,9 @@ def test_a_moderation_that_speaks_last_in_the_conversation_did_not_answer(watch:
         return {"messages": [*state["messages"], said, model.invoke(str(said.content))]}
 
     RunnableLambda(reply).invoke({"messages": [HumanMessage("How long?")]}, watch.config)
-    assert watch.sample.answer == ANSWER
-    assert texts(watch.sample) == [FACT]
 
 
+@expect(answer=ANSWER, texts=[FACT, OTHER], contexts_by="prompt")
 def test_what_puts_drafts_together_answers_though_it_was_sent_no_document(watch: Watch) -> None:
     """A graph that asks one call per document gives out what each of them said beside the answer."""
     drafts = ["The first source says that it takes five working days.", "The second one is about two years."]
@@ -302,11 +286,9 @@ def test_what_puts_drafts_together_answers_though_it_was_sent_no_document(watch:
         return {"parts": parts, "whole": whole.content}
 
     RunnableLambda(ask).invoke("How long do refunds take?", watch.config)
-    sample = watch.sample
-    assert sample.answer == ANSWER
-    assert (texts(sample), sample.contexts_by) == ([FACT, OTHER], "prompt")
 
 
+@expect(texts=[OTHER], contexts_by="prompt")
 @pytest.mark.parametrize(
     ("replies", "cut"),
     [
@@ -334,10 +316,9 @@ def test_only_what_the_call_that_said_the_answer_was_sent_counts(
         return str(said.content).split("\nScore")[0]
 
     assert RunnableLambda(ask).invoke("How long do refunds take?", watch.config) == cut
-    sample = watch.sample
-    assert (texts(sample), sample.contexts_by) == ([OTHER], "prompt")
 
 
+@expect(answer=ANSWER, texts=[FACT], contexts_by="prompt")
 def test_an_answer_given_as_arguments_of_a_tool_is_recognised(watch: Watch) -> None:
     """What ``with_structured_output`` makes of a model that calls functions."""
     call = {"name": "Reply", "args": {"verdict_text": ANSWER}, "id": "1", "type": "tool_call"}
@@ -351,8 +332,6 @@ def test_an_answer_given_as_arguments_of_a_tool_is_recognised(watch: Watch) -> N
                                           "hint": "Ask another question whenever you like."})
     )  # fmt: skip
     chain.invoke("How long?", watch.config)
-    sample = watch.sample
-    assert (sample.answer, texts(sample), sample.contexts_by) == (ANSWER, [FACT], "prompt")
 
 
 def test_a_reader_of_the_application_decides(watch: Watch) -> None:
@@ -364,9 +343,6 @@ def test_a_reader_of_the_application_decides(watch: Watch) -> None:
 
 
 def test_rows_that_a_tool_returns_are_documents(watch: Watch) -> None:
-    agents = pytest.importorskip("langchain.agents")
-    if not hasattr(agents, "create_agent"):
-        pytest.skip("langchain before 1.0")
     rows: list[Any] = [
         [{"page_content": FACT, "metadata": {"page": 3}}, {"page_content": OTHER}],
         {"hits": [{"text": FACT, "score": 0.9}, {"text": OTHER, "score": 0.4}]},
@@ -382,10 +358,9 @@ def test_rows_that_a_tool_returns_are_documents(watch: Watch) -> None:
             del query
             return found
 
-        call = {"name": "search", "args": {"query": "refunds"}, "id": "1", "type": "tool_call"}
-        model = ScriptedModel(script=[AIMessage("", tool_calls=[call]), ANSWER])
-        agent = agents.create_agent(model, tools=[search])
-        agent.invoke({"messages": [HumanMessage("How long?")]}, watch.config)
+        scripted_agent(call_tool("refunds"), ANSWER, tools=[search]).invoke(
+            {"messages": [HumanMessage("How long?")]}, watch.config
+        )
     assert [texts(sample) for sample in watch.samples] == [[FACT, OTHER]] * len(rows)
     assert {sample.contexts_by for sample in watch.samples} == {"prompt"}
     assert {sample.answer for sample in watch.samples} == {ANSWER}
@@ -395,25 +370,20 @@ def test_rows_that_a_tool_returns_are_documents(watch: Watch) -> None:
     "result", ["It is sunny.", '{"score": 3, "metadata": {}}', [{"name": "Ann", "content": "x"}], {"rows": []}]
 )
 def test_what_else_a_tool_returns_is_no_retrieval(watch: Watch, result: Any) -> None:
-    agents = pytest.importorskip("langchain.agents")
-    if not hasattr(agents, "create_agent"):
-        pytest.skip("langchain before 1.0")
-
     @tool
-    def ask() -> Any:
+    def ask(query: str) -> Any:
         """Ask a person."""
         return result
 
-    call = {"name": "ask", "args": {}, "id": "1", "type": "tool_call"}
-    model = ScriptedModel(script=[AIMessage("", tool_calls=[call]), ANSWER])
-    agents.create_agent(model, tools=[ask]).invoke({"messages": [HumanMessage("Hm?")]}, watch.config)
+    asking = scripted_agent(call_tool("Hm?", name="ask"), ANSWER, tools=[ask])
+    asking.invoke({"messages": [HumanMessage("Hm?")]}, watch.config)
     assert watch.samples == []
 
 
+@expect(texts=[OTHER], contexts_by="prompt", answer=ANSWER)
 def test_documents_that_a_middleware_retrieved_are_found_in_the_prompt(watch: Watch) -> None:
     """With a retriever in place of ``similarity_search``: LangChain does not announce the latter."""
     middleware = pytest.importorskip("langchain.agents.middleware")
-    agents = pytest.importorskip("langchain.agents")
     retriever = finds(FACT, OTHER)
 
     @middleware.dynamic_prompt
@@ -421,10 +391,8 @@ def test_documents_that_a_middleware_retrieved_are_found_in_the_prompt(watch: Wa
         found = retriever.invoke(request.state["messages"][-1].text)
         return "Answer by: " + found[1].page_content
 
-    agent = agents.create_agent(ScriptedModel(script=[ANSWER]), tools=[], middleware=[with_context])
+    agent = scripted_agent(ANSWER, middleware=[with_context])
     agent.invoke({"messages": [HumanMessage("How long?")]}, watch.config)
-    sample = watch.sample
-    assert (texts(sample), sample.contexts_by, sample.answer) == ([OTHER], "prompt", ANSWER)
 
 
 @pytest.mark.parametrize(
@@ -448,12 +416,8 @@ def test_a_last_word_is_the_answer_if_it_stands_in_what_was_retrieved(last, answ
 
         return run
 
-    graph = StateGraph(MessagesState)
-    for name, model in zip("ab", models, strict=True):
-        graph.add_node(name, node(model))
-    graph.add_edge(START, "a")
-    graph.add_edge("a", "b")
+    graph = graph_of(MessagesState, *((name, node(model)) for name, model in zip("ab", models, strict=True)))
     watch = Watch()
-    graph.compile().invoke({"messages": [("user", "Which city?")]}, config=watch.config)
+    graph.invoke({"messages": [("user", "Which city?")]}, config=watch.config)
 
     assert watch.sample.answer == answer

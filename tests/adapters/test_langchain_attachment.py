@@ -15,21 +15,14 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
+from expected import check
 from langchain_core.callbacks import CallbackManager
 from langchain_core.runnables import RunnableLambda
-from langchain_fakes import FixedRetriever, TellingModel, Watch, docs, lcel, texts, watch, watching
+from langchain_fakes import FixedRetriever, TellingModel, Watch, docs, expect, lcel, saw, watching
 
 from ragmeter.adapters import instrument, uninstrument
 from ragmeter.adapters.langchain import RagMeterCallbackHandler
 from ragmeter.metrics import ConfigurationError
-
-__all__ = ["watch"]
-
-
-@pytest.fixture
-def chain() -> Any:
-    """The chain of every tutorial."""
-    return lcel(FixedRetriever(found=docs("a", "b")))
 
 
 @pytest.fixture
@@ -40,32 +33,23 @@ def attached_globally(watch: Watch) -> Iterator[Watch]:
     uninstrument()
 
 
-def check(watch: Watch) -> None:
-    """One complete sample."""
-    assert texts(watch.sample) == ["doc-a", "doc-b"]
-    assert watch.sample.answer == "saw doc-a,doc-b"
-
-
+@expect(**saw("a", "b"))
 def test_twice_in_one_list(watch: Watch, chain: Any) -> None:
     """langchain#22227: upstream announces such a root twice."""
     chain.invoke("who?", config={"callbacks": [watch.handler, watch.handler]})
 
-    check(watch)
 
-
+@expect(**saw("a", "b"))
 def test_by_with_config_and_by_invoke(watch: Watch, chain: Any) -> None:
     """langchain#24642: attached to the chain and to the call."""
     chain.with_config(**watch.config).invoke("who?", config=watch.config)
 
-    check(watch)
 
-
+@expect(**saw("a", "b"))
 def test_two_handlers_of_one_meter(watch: Watch, chain: Any) -> None:
     """A handler per call and one on the chain: still one request for the meter."""
     config = {"callbacks": [RagMeterCallbackHandler(watch.meter), watch.handler]}
     chain.with_config(callbacks=[RagMeterCallbackHandler(watch.meter)]).invoke("who?", config=config)
-
-    check(watch)
 
 
 def test_two_meters_each_get_everything(watch: Watch, chain: Any) -> None:
@@ -73,8 +57,8 @@ def test_two_meters_each_get_everything(watch: Watch, chain: Any) -> None:
     with watching() as other:
         chain.invoke("who?", config={"callbacks": [watch.handler, other.handler]})
 
-        check(watch)
-        check(other)
+        check(watch.only, saw("a", "b"))
+        check(other.only, saw("a", "b"))
 
 
 def test_a_handler_made_per_request(watch: Watch, chain: Any) -> None:
@@ -85,29 +69,26 @@ def test_a_handler_made_per_request(watch: Watch, chain: Any) -> None:
     assert len(watch.samples) == 3
 
 
+@expect(**saw("a", "b"))
 def test_callback_manager(watch: Watch, chain: Any) -> None:
     """A ready-made manager works as a list does."""
     manager = CallbackManager([watch.handler], inheritable_handlers=[watch.handler])
     chain.invoke("who?", config={"callbacks": manager})
 
-    check(watch)
 
-
+@expect(**saw("a", "b"))
 def test_late(watch: Watch) -> None:
     """Attached below the top: the topmost run the handler sees is the request."""
     inner = lcel(FixedRetriever(found=docs("a", "b")))
     outer = RunnableLambda(lambda question: inner.invoke(question, config=watch.config))
     outer.invoke("who?")
 
-    check(watch)
 
-
+@expect(**saw("a", "b"))
 def test_unknown_parent(watch: Watch) -> None:
     """langfuse#7794: a run below a parent that was never seen is a root, not an error."""
     manager = CallbackManager([watch.handler], inheritable_handlers=[watch.handler], parent_run_id=uuid4())
     lcel(FixedRetriever(found=docs("a", "b"))).invoke("who?", config={"callbacks": manager})
-
-    check(watch)
 
 
 def test_ends_of_unknown_runs_are_ignored(watch: Watch) -> None:
@@ -127,11 +108,10 @@ def test_ends_of_unknown_runs_are_ignored(watch: Watch) -> None:
     assert watch.results == []
 
 
+@expect(**saw("a", "b"))
 def test_globally(attached_globally: Watch, chain: Any) -> None:
     """No change to the application's code."""
     chain.invoke("who?")
-
-    check(attached_globally)
 
 
 def test_globally_in_threads_tasks_and_batches(attached_globally: Watch, chain: Any) -> None:
@@ -146,21 +126,20 @@ def test_globally_in_threads_tasks_and_batches(attached_globally: Watch, chain: 
     assert questions == ["one", "task", "thread", "two"]
 
 
+@expect(**saw("a", "b"))
 def test_globally_and_by_hand(attached_globally: Watch, chain: Any) -> None:
     """Attached both ways to the same meter is one request."""
     chain.invoke("who?", config=attached_globally.config)
 
-    check(attached_globally)
 
-
+@expect(**saw("a", "b"))
 def test_global_fallbacks_are_one_request(attached_globally: Watch, chain: Any) -> None:
     """langchain#36072, with the global handler."""
     broken = lcel(FixedRetriever(found=docs("x")), TellingModel(fail=9))
     broken.with_fallbacks([chain]).invoke("who?")
 
-    check(attached_globally)
 
-
+@expect(**saw("a", "b"), name="bot")
 def test_switching_off_and_on_again(watch: Watch, chain: Any) -> None:
     """`uninstrument` is heard at once; `instrument` again does not count twice."""
     instrument(watch.meter, frameworks=["langchain"])
@@ -170,9 +149,6 @@ def test_switching_off_and_on_again(watch: Watch, chain: Any) -> None:
     instrument(watch.meter, frameworks=["langchain"], name="bot")
     chain.invoke("who?")
     uninstrument()
-
-    check(watch)
-    assert watch.sample.name == "bot"
 
 
 def test_instrument_makes_a_meter_from_the_environment(
@@ -210,7 +186,7 @@ def test_deep_copies_of_chains_share_the_handler(watch: Watch, chain: Any) -> No
     copied.invoke("who?")
 
     assert copy.copy(watch.handler) is watch.handler
-    check(watch)
+    check(watch.only, saw("a", "b"))
 
 
 def keep(question: Any) -> Any:
@@ -218,6 +194,7 @@ def keep(question: Any) -> Any:
     return question
 
 
+@expect(**saw("a", "b"), name="bot")
 def test_pickled_handler_finds_its_meter(watch: Watch, chain: Any) -> None:
     """In the same process it comes back with meter and options; it stays hashable."""
     handler = RagMeterCallbackHandler(watch.meter, question=keep, answer=lambda x: x, name="bot")
@@ -226,8 +203,6 @@ def test_pickled_handler_finds_its_meter(watch: Watch, chain: Any) -> None:
 
     assert len({handler, restored}) == 2
     assert restored.meter is watch.meter
-    check(watch)
-    assert watch.sample.name == "bot"
 
 
 def test_pickled_handler_in_another_process() -> None:

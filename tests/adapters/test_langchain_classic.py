@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from expected import check
 from langchain_core.messages import AIMessage, HumanMessage
 from langchain_core.prompts import ChatPromptTemplate, MessagesPlaceholder, PromptTemplate
 from langchain_core.runnables import RunnableLambda
@@ -13,12 +14,10 @@ from langchain_fakes import (
     Watch,
     classic,
     docs,
+    expect,
     frameworks_deprecate,
-    texts,
-    watch,
+    saw,
 )
-
-__all__ = ["watch"]
 
 pytestmark = frameworks_deprecate
 
@@ -35,32 +34,21 @@ def retrieval_chain(retriever: Any) -> Any:
     return classic("chains", "create_retrieval_chain")(retriever, stuff)
 
 
-def check(watch: Watch, answer: str = "saw doc-a,doc-b") -> None:
-    """One sample with both documents."""
-    sample = watch.sample
-    assert sample.question == "who?"
-    assert texts(sample) == ["doc-a", "doc-b"]
-    assert sample.answer == answer
-    assert sample.status == "ok"
-
-
+@expect(**saw("a", "b"), name="retrieval_chain")
 def test_create_retrieval_chain(watch: Watch) -> None:
     """The question stands beside the chat history, the answer beside the documents."""
     chain = retrieval_chain(FixedRetriever(found=docs("a", "b")))
     chain.invoke({"input": "who?", "chat_history": HISTORY}, config=watch.config)
 
-    check(watch)
-    assert watch.sample.name == "retrieval_chain"
 
-
+@expect(**saw("a", "b"))
 def test_streamed_create_retrieval_chain(watch: Watch) -> None:
     """The same, streamed."""
     chain = retrieval_chain(FixedRetriever(found=docs("a", "b")))
     list(chain.stream({"input": "who?"}, config=watch.config))
 
-    check(watch)
 
-
+@expect(**saw("a", "b"), query="rewritten query", search_query="rewritten query")
 @pytest.mark.parametrize("streamed", [False, True])
 def test_history_aware_retriever(watch: Watch, streamed: bool) -> None:
     """The rewritten query is the retrieval's, the question is the user's."""
@@ -73,12 +61,10 @@ def test_history_aware_retriever(watch: Watch, streamed: bool) -> None:
     else:
         chain.invoke(given, config=watch.config)
 
-    check(watch)
     assert retriever.queries == ["rewritten query"]
-    assert watch.only.run.retrievals[0].query == "rewritten query"
-    assert (watch.sample.question, watch.sample.search_query) == ("who?", "rewritten query")
 
 
+@expect(question="who?", texts=["doc-x-1", "doc-y-1"], answer="saw doc-x-1 and saw doc-y-1")
 def test_sub_questions_each_with_a_chain_of_its_own(watch: Watch) -> None:
     """All sub-questions' documents belong to the request."""
     chain = retrieval_chain(EchoRetriever(k=1))
@@ -89,11 +75,8 @@ def test_sub_questions_each_with_a_chain_of_its_own(watch: Watch) -> None:
 
     RunnableLambda(ask).invoke("who?", config=watch.config)
 
-    assert watch.sample.question == "who?"
-    assert texts(watch.sample) == ["doc-x-1", "doc-y-1"]
-    assert watch.sample.answer == "saw doc-x-1 and saw doc-y-1"
 
-
+@expect(**saw("a", "b"))
 @pytest.mark.parametrize("sources", [False, True])
 def test_retrieval_qa(watch: Watch, sources: bool) -> None:
     """``query`` is the question, ``result`` the answer, with or without source documents."""
@@ -102,9 +85,8 @@ def test_retrieval_qa(watch: Watch, sources: bool) -> None:
     )
     chain.invoke({"query": "who?"}, config=watch.config)
 
-    check(watch)
 
-
+@expect(**saw("a", "b"))
 def test_handler_in_the_constructor_sees_input_and_output_only(watch: Watch) -> None:
     """langchain#8786: constructor callbacks do not reach children; source documents still tell."""
     chain = classic("chains", "RetrievalQA").from_chain_type(
@@ -115,9 +97,8 @@ def test_handler_in_the_constructor_sees_input_and_output_only(watch: Watch) -> 
     )
     chain.invoke({"query": "who?"})
 
-    check(watch)
 
-
+@expect(**saw("a", "b"), query="rewritten query")
 def test_conversational_retrieval_chain(watch: Watch) -> None:
     """langchain#7290: from the second turn on a condensing call precedes the retrieval."""
     chain = classic("chains", "ConversationalRetrievalChain").from_llm(
@@ -126,9 +107,6 @@ def test_conversational_retrieval_chain(watch: Watch) -> None:
         condense_question_prompt=PromptTemplate.from_template("rewrite {chat_history} {question}"),
     )
     chain.invoke({"question": "who?", "chat_history": [("old", "answer")]}, config=watch.config)
-
-    check(watch)
-    assert watch.only.run.retrievals[0].query == "rewritten query"
 
 
 @pytest.mark.parametrize("kind", ["map_reduce", "refine"])
@@ -139,4 +117,4 @@ def test_map_reduce_and_refine(watch: Watch, kind: str) -> None:
     )
     result = chain.invoke({"query": "who?"}, config=watch.config)
 
-    check(watch, answer=result["result"])
+    check(watch.only, saw("a", "b") | {"answer": result["result"]})

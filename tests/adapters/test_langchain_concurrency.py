@@ -12,10 +12,7 @@ import pytest
 from langchain_core.documents import Document
 from langchain_core.retrievers import BaseRetriever
 from langchain_core.runnables import Runnable, RunnableLambda, RunnablePassthrough
-from langchain_fakes import PROMPT, EchoRetriever, TellingModel, Watch, joined, texts, watch
-
-__all__ = ["watch"]
-
+from langchain_fakes import PROMPT, EchoRetriever, TellingModel, Watch, joined, texts
 
 entered: defaultdict[str, asyncio.Event] = defaultdict(asyncio.Event)
 """Set when a retriever began to hang for a question."""

@@ -16,15 +16,13 @@ from langchain_fakes import (
     TellingModel,
     Watch,
     docs,
+    expect,
     joined,
     lcel,
     store_of,
     texts,
-    watch,
     watching,
 )
-
-__all__ = ["watch"]
 
 
 def test_vector_store_called_in_a_function(watch: Watch) -> None:
@@ -67,6 +65,7 @@ def test_an_ingestion_pipeline_is_no_request(watch: Watch) -> None:
     assert watch.results == []
 
 
+@expect(answer="saw doc-c,doc-b,doc-a", texts=["doc-c", "doc-b", "doc-a"], retrievals=3)
 @pytest.mark.parametrize("streamed", [False, True])
 @pytest.mark.parametrize("pairs", [False, True])
 def test_results_of_several_queries_fused_by_a_function(watch: Watch, streamed: bool, pairs: bool) -> None:
@@ -94,11 +93,8 @@ def test_results_of_several_queries_fused_by_a_function(watch: Watch, streamed: 
     else:
         chain.invoke("who?", config=watch.config)
 
-    assert watch.sample.answer == "saw doc-c,doc-b,doc-a"
-    assert texts(watch.sample) == ["doc-c", "doc-b", "doc-a"]
-    assert len(watch.only.run.retrievals) == 3
 
-
+@expect(texts=["doc-x-1", "doc-y-1"])
 def test_results_of_several_queries_in_their_order(watch: Watch) -> None:
     """Without a fusing function: list by list, in the order of the queries."""
     chain = lcel(
@@ -108,9 +104,8 @@ def test_results_of_several_queries_in_their_order(watch: Watch) -> None:
     )
     chain.invoke("who?", config=watch.config)
 
-    assert texts(watch.sample) == ["doc-x-1", "doc-y-1"]
 
-
+@expect(texts=["doc-a", "doc-b"], answer="saw doc-a,doc-b")
 def test_citations_after_the_answer_change_nothing(watch: Watch) -> None:
     """Documents chosen after the model answered are not what it saw."""
     chain = (
@@ -119,9 +114,6 @@ def test_citations_after_the_answer_change_nothing(watch: Watch) -> None:
         .pipe(RunnableLambda(lambda x: {"answer": x["answer"], "context": x["context"][:1]}))
     )
     chain.invoke({"question": "who?"}, config=watch.config)
-
-    assert texts(watch.sample) == ["doc-a", "doc-b"]
-    assert watch.sample.answer == "saw doc-a,doc-b"
 
 
 def test_documents_are_copied_when_seen(watch: Watch) -> None:
@@ -145,6 +137,7 @@ def test_documents_are_copied_when_seen(watch: Watch) -> None:
     assert (watch.sample.contexts or ())[0].metadata == {"source": "a"}
 
 
+@expect(texts=["doc-a-short", "doc-b-short"], answer="saw doc-a-short,doc-b-short")
 def test_text_changed_in_place_is_what_the_model_saw(watch: Watch) -> None:
     """A function that shortens the very documents it was given."""
 
@@ -154,9 +147,6 @@ def test_text_changed_in_place_is_what_the_model_saw(watch: Watch) -> None:
         return documents
 
     lcel(FixedRetriever(found=docs("a", "b")) | shorten).invoke("who?", config=watch.config)
-
-    assert texts(watch.sample) == ["doc-a-short", "doc-b-short"]
-    assert watch.sample.answer == "saw doc-a-short,doc-b-short"
 
 
 def test_what_was_found_for_an_earlier_turn_makes_no_request_of_a_thank_you(watch: Watch) -> None:

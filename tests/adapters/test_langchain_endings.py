@@ -9,11 +9,9 @@ import pytest
 from langchain_core.documents import Document
 from langchain_core.retrievers import BaseRetriever
 from langchain_core.runnables import RunnableLambda, RunnableParallel
-from langchain_fakes import PROMPT, FixedRetriever, TellingModel, Watch, docs, joined, lcel, texts, watch
+from langchain_fakes import PROMPT, FixedRetriever, TellingModel, Watch, docs, expect, joined, lcel
 
 from ragmeter.adapters.langchain import _state as runs
-
-__all__ = ["watch"]
 
 
 class HangingRetriever(BaseRetriever):
@@ -30,22 +28,12 @@ class HangingRetriever(BaseRetriever):
         return []
 
 
-@pytest.fixture
-def chain() -> Any:
-    """The chain of every tutorial."""
-    return lcel(FixedRetriever(found=docs("a", "b")))
-
-
+@expect(question="who?", answer=None, status="error", texts=["doc-a"], error_type="ValueError")
 def test_model_error(watch: Watch) -> None:
     """The retrieval happened, the answer did not."""
     chain = lcel(FixedRetriever(found=docs("a")), TellingModel(fail=9))
     with pytest.raises(ValueError, match="model failed"):
         chain.invoke("who?", config=watch.config)
-
-    sample = watch.sample
-    assert (sample.question, sample.answer, sample.status) == ("who?", None, "error")
-    assert texts(sample) == ["doc-a"]
-    assert watch.only.run.error_type == "ValueError"
 
 
 def test_retriever_error(watch: Watch) -> None:
@@ -72,17 +60,15 @@ def test_error_of_one_item_of_a_batch(watch: Watch) -> None:
     assert {sample.question: sample.status for sample in watch.samples} == {"good": "ok", "fine": "ok"}
 
 
+@expect(question="who?", status="partial", texts=["doc-a", "doc-b"])
 def test_abandoned_sync_stream(watch: Watch, chain: Any) -> None:
     """A stream that is broken off is not a complete answer."""
     stream = chain.stream("who?", config=watch.config)
     next(stream)
     stream.close()
 
-    sample = watch.sample
-    assert (sample.question, sample.status) == ("who?", "partial")
-    assert texts(sample) == ["doc-a", "doc-b"]
 
-
+@expect(status="partial")
 def test_consumer_that_raises(watch: Watch, chain: Any) -> None:
     """So is one whose reader failed."""
 
@@ -94,9 +80,8 @@ def test_consumer_that_raises(watch: Watch, chain: Any) -> None:
         read()
     gc.collect()
 
-    assert watch.sample.status == "partial"
 
-
+@expect(status="cancelled", question="who?", texts=["doc-a", "doc-b"])
 def test_abandoned_async_stream(watch: Watch, chain: Any) -> None:
     """langchain#9424: an asynchronous stream left early is cancelled once the loop tidies up."""
 
@@ -111,10 +96,6 @@ def test_abandoned_async_stream(watch: Watch, chain: Any) -> None:
 
     asyncio.run(read())
 
-    assert watch.sample.status == "cancelled"
-    assert watch.sample.question == "who?"
-    assert texts(watch.sample) == ["doc-a", "doc-b"]
-
 
 def test_generators_never_iterated(watch: Watch, chain: Any) -> None:
     """A stream that was never begun is no request."""
@@ -125,6 +106,7 @@ def test_generators_never_iterated(watch: Watch, chain: Any) -> None:
     assert watch.results == []
 
 
+@expect(question="who?", status="cancelled", contexts=None)
 def test_cancelled_while_retrieving(watch: Watch) -> None:
     """The retriever run never ends, the request does: cancelled, contexts not known."""
 
@@ -139,10 +121,8 @@ def test_cancelled_while_retrieving(watch: Watch) -> None:
 
     asyncio.run(call())
 
-    assert (watch.sample.question, watch.sample.status) == ("who?", "cancelled")
-    assert watch.sample.contexts is None
 
-
+@expect(status="cancelled")
 def test_timed_out_while_retrieving(watch: Watch) -> None:
     """``wait_for`` cancels, too."""
 
@@ -156,9 +136,8 @@ def test_timed_out_while_retrieving(watch: Watch) -> None:
 
     asyncio.run(call())
 
-    assert watch.sample.status == "cancelled"
 
-
+@expect(status="cancelled")
 def test_events_stream_broken_off(watch: Watch, chain: Any) -> None:
     """``astream_events`` left early is cancelled."""
 
@@ -171,9 +150,8 @@ def test_events_stream_broken_off(watch: Watch, chain: Any) -> None:
 
     asyncio.run(read())
 
-    assert watch.sample.status == "cancelled"
 
-
+@expect(status="error", texts=["doc-a"])
 def test_a_branch_that_outlives_its_request_is_no_request(watch: Watch) -> None:
     """asyncio goes on with the other branches when one has failed; they start runs all the same."""
     ended, finished = asyncio.Event(), asyncio.Event()
@@ -198,10 +176,8 @@ def test_a_branch_that_outlives_its_request_is_no_request(watch: Watch) -> None:
 
     asyncio.run(call())
 
-    assert watch.sample.status == "error"
-    assert texts(watch.sample) == ["doc-a"]
 
-
+@expect(status="error")
 def test_system_exit_passes_through(watch: Watch) -> None:
     """Stopping the process is the host's decision; the request is an error."""
 
@@ -212,17 +188,14 @@ def test_system_exit_passes_through(watch: Watch) -> None:
     with pytest.raises(SystemExit):
         chain.invoke("who?", config=watch.config)
 
-    assert watch.sample.status == "error"
 
-
+@expect(question="who?", answer=None, status="retrieval_only")
 def test_retrieval_without_any_answer(watch: Watch) -> None:
     """A chain that only retrieves and formats asks for no answer."""
     (FixedRetriever(found=docs("a", "b")) | joined).invoke("who?", config=watch.config)
 
-    sample = watch.sample
-    assert (sample.question, sample.answer, sample.status) == ("who?", None, "retrieval_only")
 
-
+@expect(answer=None, status="no_answer")
 def test_model_that_says_nothing(watch: Watch) -> None:
     """An empty answer is none."""
 
@@ -232,9 +205,8 @@ def test_model_that_says_nothing(watch: Watch) -> None:
 
     lcel(FixedRetriever(found=docs("a")), Silent()).invoke("who?", config=watch.config)
 
-    assert (watch.sample.answer, watch.sample.status) == (None, "no_answer")
 
-
+@expect(answer="an answer of its own", status="ok")
 def test_model_called_without_langchain(watch: Watch) -> None:
     """A function that calls another client's model still gives the answer."""
     chain = (
@@ -243,8 +215,6 @@ def test_model_called_without_langchain(watch: Watch) -> None:
         | (lambda prompt: "an answer of its own")
     )
     chain.invoke("who?", config=watch.config)
-
-    assert (watch.sample.answer, watch.sample.status) == ("an answer of its own", "ok")
 
 
 def test_streams_kept_open_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,17 +15,17 @@ from langchain_fakes import (
     Watch,
     call,
     docs,
+    expect,
     frameworks_deprecate,
+    graph_of,
     joined,
+    saw,
     texts,
-    watch,
 )
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.func import entrypoint, task
-from langgraph.graph import END, START, MessagesState, StateGraph
+from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.types import Command, Send, interrupt
-
-__all__ = ["watch"]
 
 pytestmark = frameworks_deprecate
 
@@ -51,18 +51,13 @@ def answer_of(documents: list[Document], question: str) -> str:
 
 def graph(retriever: Any, *between: tuple[str, Any], **compile_options: Any) -> Any:
     """retrieve → between ... → generate."""
-    builder = StateGraph(State)
-    builder.add_node("retrieve", lambda s: {"documents": retriever.invoke(s["question"])})
-    last = "retrieve"
-    for name, node in between:
-        builder.add_node(name, node)
-        builder.add_edge(last, name)
-        last = name
-    builder.add_node("generate", lambda s: {"answer": answer_of(s["documents"], s["question"])})
-    builder.add_edge(START, "retrieve")
-    builder.add_edge(last, "generate")
-    builder.add_edge("generate", END)
-    return builder.compile(**compile_options)
+    return graph_of(
+        State,
+        ("retrieve", lambda s: {"documents": retriever.invoke(s["question"])}),
+        *between,
+        ("generate", lambda s: {"answer": answer_of(s["documents"], s["question"])}),
+        **compile_options,
+    )
 
 
 def chat_graph(retriever: Any, **compile_options: Any) -> Any:
@@ -76,53 +71,34 @@ def chat_graph(retriever: Any, **compile_options: Any) -> Any:
         prompt = joined(state.get("documents") or []) + "\n" + str(state["messages"][-1].content)
         return {"messages": [TellingModel().invoke(prompt)]}
 
-    builder = StateGraph(ChatState)
-    builder.add_node("retrieve", retrieve)
-    builder.add_node("generate", generate)
-    builder.add_edge(START, "retrieve")
-    builder.add_edge("retrieve", "generate")
-    return builder.compile(**compile_options)
+    return graph_of(ChatState, retrieve, generate, **compile_options)
 
 
-def check(watch: Watch, *expected: str) -> None:
-    """One complete sample with these documents."""
-    sample = watch.sample
-    names = [f"doc-{name}" for name in expected]
-    assert sample.question == "who?"
-    assert texts(sample) == names
-    assert sample.answer == "saw " + ",".join(names)
-    assert sample.status == "ok"
-
-
+@expect(**saw("a", "b"), name="LangGraph")
 @pytest.mark.parametrize("way", WAYS)
 def test_retrieve_and_generate(watch: Watch, way: str) -> None:
     """Every way to run a graph gives the same one sample."""
     app = graph(FixedRetriever(found=docs("a", "b")))
     call(app, {"question": "who?"}, watch.config, way)
 
-    check(watch, "a", "b")
-    assert watch.sample.name == "LangGraph"
 
-
+@expect(**saw("a", "b"))
 @pytest.mark.parametrize("mode", ["values", "updates", "messages", "debug", ["values", "messages"]])
 def test_stream_modes(watch: Watch, mode: Any) -> None:
     """What the stream shows to the user changes nothing."""
     app = graph(FixedRetriever(found=docs("a", "b")))
     list(app.stream({"question": "who?"}, config=watch.config, stream_mode=mode))
 
-    check(watch, "a", "b")
 
-
+@expect(**saw("c"), retrievals=2)
 def test_corrective_loop(watch: Watch) -> None:
     """A second search overwrites the first: the model saw the second's documents only."""
     second = FixedRetriever(found=docs("c"))
     again = ("again", lambda s: {"documents": second.invoke("better " + s["question"])})
     graph(FixedRetriever(found=docs("a", "b")), again).invoke({"question": "who?"}, config=watch.config)
 
-    check(watch, "c")
-    assert len(watch.only.run.retrievals) == 2
 
-
+@expect(**saw("c"))
 def test_second_attempt_at_an_answer(watch: Watch) -> None:
     """Retrieve, answer, reject, retrieve again, answer: the last answer had the last documents."""
     second = FixedRetriever(found=docs("c"))
@@ -133,16 +109,13 @@ def test_second_attempt_at_an_answer(watch: Watch) -> None:
     )
     app.invoke({"question": "who?"}, config=watch.config)
 
-    check(watch, "c")
 
-
+@expect(**saw("a", "b"))
 def test_message_state(watch: Watch) -> None:
     """The question is the last human message, the answer the last message."""
     chat_graph(FixedRetriever(found=docs("a", "b"))).invoke(
         {"messages": [HumanMessage("old"), AIMessage("answer"), HumanMessage("who?")]}, config=watch.config
     )
-
-    check(watch, "a", "b")
 
 
 def test_stale_documents_of_earlier_turns(watch: Watch) -> None:
@@ -159,6 +132,7 @@ def test_stale_documents_of_earlier_turns(watch: Watch) -> None:
     assert first.run.conversation_id == "t1"
 
 
+@expect(question="who?", status="interrupted", answer=None, texts=["doc-a", "doc-b"])
 def test_interrupt_and_resume(watch: Watch) -> None:
     """langfuse#6704: a pause is not an error, and the resumed run is not another request."""
 
@@ -172,11 +146,9 @@ def test_interrupt_and_resume(watch: Watch) -> None:
     result = app.invoke(Command(resume=True), config=config)
 
     assert result["answer"] == "saw doc-a,doc-b"
-    sample = watch.sample
-    assert (sample.question, sample.status, sample.answer) == ("who?", "interrupted", None)
-    assert texts(sample) == ["doc-a", "doc-b"]
 
 
+@expect(**saw("a", "b"))
 def test_resumed_run_that_retrieves_finds_its_question_in_the_state(watch: Watch) -> None:
     """A ``Command`` asks nothing; the state it ends with still knows."""
 
@@ -184,20 +156,17 @@ def test_resumed_run_that_retrieves_finds_its_question_in_the_state(watch: Watch
         interrupt("go on?")
         return {}
 
-    builder = StateGraph(State)
     retriever = FixedRetriever(found=docs("a", "b"))
-    builder.add_node("approve", approve)
-    builder.add_node("retrieve", lambda s: {"documents": retriever.invoke("rewritten")})
-    builder.add_node("generate", lambda s: {"answer": answer_of(s["documents"], s["question"])})
-    builder.add_edge(START, "approve")
-    builder.add_edge("approve", "retrieve")
-    builder.add_edge("retrieve", "generate")
-    app = builder.compile(checkpointer=InMemorySaver())
+    app = graph_of(
+        State,
+        approve,
+        ("retrieve", lambda s: {"documents": retriever.invoke("rewritten")}),
+        ("generate", lambda s: {"answer": answer_of(s["documents"], s["question"])}),
+        checkpointer=InMemorySaver(),
+    )
     config = {**watch.config, "configurable": {"thread_id": "t1"}}
     app.invoke({"question": "who?"}, config=config)
     app.invoke(Command(resume=True), config=config)
-
-    check(watch, "a", "b")
 
 
 class TopicState(TypedDict, total=False):
@@ -208,6 +177,7 @@ class TopicState(TypedDict, total=False):
     answer: str
 
 
+@expect(question="Which towers lean?", answer="So.")
 def test_a_resumed_run_keeps_the_question_of_the_run_that_was_interrupted(watch: Watch) -> None:
     def approve(state: TopicState) -> dict[str, Any]:
         interrupt("go on?")
@@ -220,16 +190,10 @@ def test_a_resumed_run_keeps_the_question_of_the_run_that_was_interrupted(watch:
         prompt = f"About {state['topic']}, by {state['found']}"
         return {"answer": ScriptedModel(script=["So."]).invoke(prompt).content}
 
-    builder = StateGraph(TopicState)
-    builder.add_sequence([approve, retrieve, generate])
-    builder.add_edge(START, "approve")
-    app = builder.compile(checkpointer=InMemorySaver())
+    app = graph_of(TopicState, approve, retrieve, generate, checkpointer=InMemorySaver())
     config = {**watch.config, "configurable": {"thread_id": "t7"}}
     app.invoke({"topic": "Which towers lean?"}, config=config)
     app.invoke(Command(resume=True), config=config)
-
-    sample = watch.sample
-    assert (sample.question, sample.answer) == ("Which towers lean?", "So.")
 
 
 class FanState(TypedDict, total=False):
@@ -241,6 +205,7 @@ class FanState(TypedDict, total=False):
     answer: str
 
 
+@expect(**saw("x-1", "y-1", "z-1"), retrievals=3)
 def test_send_fan_out(watch: Watch) -> None:
     """Parallel searches of one graph are retrievals of one request."""
     retriever = EchoRetriever(k=1)
@@ -255,21 +220,15 @@ def test_send_fan_out(watch: Watch) -> None:
     builder.add_edge("search", "generate")
     builder.compile().invoke({"question": "who?"}, config=watch.config)
 
-    check(watch, "x-1", "y-1", "z-1")
-    assert len(watch.only.run.retrievals) == 3
 
-
+@expect(**saw("a", "b"), name="outer")
 def test_subgraph(watch: Watch) -> None:
     """A graph within a graph is part of the request."""
-    builder = StateGraph(State)
-    builder.add_node("inner", graph(FixedRetriever(found=docs("a", "b"))))
-    builder.add_edge(START, "inner")
-    builder.compile(name="outer").invoke({"question": "who?"}, config=watch.config)
-
-    check(watch, "a", "b")
-    assert watch.sample.name == "outer"
+    outer = graph_of(State, ("inner", graph(FixedRetriever(found=docs("a", "b")))), name="outer")
+    outer.invoke({"question": "who?"}, config=watch.config)
 
 
+@expect(**saw("a", "b"))
 def test_functional_api(watch: Watch) -> None:
     """``@entrypoint`` and ``@task`` make one request, too."""
     retriever = FixedRetriever(found=docs("a", "b"))
@@ -284,19 +243,16 @@ def test_functional_api(watch: Watch) -> None:
 
     workflow.invoke("who?", config=watch.config)
 
-    check(watch, "a", "b")
 
-
+@expect(status="cancelled", texts=["doc-a", "doc-b"])
 def test_abandoned_graph_stream(watch: Watch) -> None:
     """langgraph#4996: a stream that is broken off is a cancelled request."""
     stream = graph(FixedRetriever(found=docs("a", "b"))).stream({"question": "who?"}, config=watch.config)
     next(stream)
     stream.close()
 
-    assert watch.sample.status == "cancelled"
-    assert texts(watch.sample) == ["doc-a", "doc-b"]
 
-
+@expect(status="error", error_type="ValueError")
 def test_failing_node(watch: Watch) -> None:
     """An error in a node is the request's."""
 
@@ -308,10 +264,8 @@ def test_failing_node(watch: Watch) -> None:
             {"question": "who?"}, config=watch.config
         )
 
-    assert watch.sample.status == "error"
-    assert watch.only.run.error_type == "ValueError"
 
-
+@expect(**saw("a", "b"), retriever="retrieve")
 def test_vector_store_called_in_a_node(watch: Watch) -> None:
     """Documents that a node puts into the state without a retriever are the contexts."""
 
@@ -320,6 +274,3 @@ def test_vector_store_called_in_a_node(watch: Watch) -> None:
             return docs("a", "b")
 
     graph(Plain()).invoke({"question": "who?"}, config=watch.config)
-
-    check(watch, "a", "b")
-    assert watch.only.run.retrievals[0].name == "retrieve"

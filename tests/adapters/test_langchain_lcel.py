@@ -5,6 +5,7 @@ from operator import itemgetter
 from typing import Any
 
 import pytest
+from expected import check
 from langchain_core.chat_history import InMemoryChatMessageHistory
 from langchain_core.messages import AIMessage, HumanMessage
 from langchain_core.output_parsers import StrOutputParser
@@ -20,37 +21,21 @@ from langchain_fakes import (
     Watch,
     call,
     docs,
+    expect,
     frameworks_deprecate,
     joined,
     lcel,
+    saw,
     store_of,
     texts,
-    watch,
 )
-
-__all__ = ["watch"]
-
-
-def check(watch: Watch, question: str = "who?") -> None:
-    """One sample of ``lcel(FixedRetriever(docs("a", "b")))`` and nothing else."""
-    sample = watch.sample
-    assert sample.question == question
-    assert texts(sample) == ["doc-a", "doc-b"]
-    assert sample.answer == "saw doc-a,doc-b"
-    assert sample.status == "ok"
-
-
-@pytest.fixture
-def chain() -> Any:
-    """The chain of every tutorial."""
-    return lcel(FixedRetriever(found=docs("a", "b")))
 
 
 def test_invoke(watch: Watch, chain: Any) -> None:
     """Question, contexts in order, answer, ids, metadata and both time spans are right."""
     chain.invoke("who?", config=watch.config)
 
-    check(watch)
+    check(watch.only, saw("a", "b"))
     run = watch.only.run
     assert [context.id for context in run.sample.contexts or ()] == ["id-a", "id-b"]
     assert (run.sample.contexts or ())[0].metadata == {"source": "a"}
@@ -104,14 +89,14 @@ def test_a_provider_is_named_as_the_conventions_name_it(watch: Watch) -> None:
     assert watch.only.run.retrievals[0].provider == "openai"
 
 
+@expect(**saw("a", "b"))
 @pytest.mark.parametrize("way", WAYS)
 def test_every_way_to_call_it_is_the_same(watch: Watch, chain: Any, way: str) -> None:
     """langchain#18567: the root of a streamed chain starts with an empty input; its question is there all the same."""
     call(chain, "who?", watch.config, way)
 
-    check(watch)
 
-
+@expect(**saw("a", "b"))
 def test_streamed_dictionaries_keep_their_question(watch: Watch) -> None:
     """A streamed chain of dictionaries ends with merged chunks; the question is the input's."""
     chain = RunnablePassthrough.assign(
@@ -119,8 +104,6 @@ def test_streamed_dictionaries_keep_their_question(watch: Watch) -> None:
     ).assign(answer=PROMPT | TellingModel() | StrOutputParser())
 
     list(chain.stream({"question": "who?"}, config=watch.config))
-
-    check(watch)
 
 
 def test_batch_is_one_sample_per_item_with_its_own_reference(watch: Watch) -> None:
@@ -142,23 +125,21 @@ def test_batch_is_one_sample_per_item_with_its_own_reference(watch: Watch) -> No
         assert sample.reference.answer == name
 
 
+@expect(**saw("a", "b"))
 def test_with_config(watch: Watch, chain: Any) -> None:
     """A handler bound to the chain sees every later call."""
     chain.with_config(**watch.config).invoke("who?")
 
-    check(watch)
 
-
+@expect(**saw("a", "b"), retrievals=1)
 def test_with_retry_counts_the_attempt_that_worked(watch: Watch) -> None:
     """The failed attempt's retrieval does not count, the request is one."""
     model = TellingModel(fail=1)
     chain = lcel(FixedRetriever(found=docs("a", "b")), model).with_retry(stop_after_attempt=2)
     chain.invoke("who?", config=watch.config)
 
-    check(watch)
-    assert len(watch.only.run.retrievals) == 1
 
-
+@expect(status="error", texts=["doc-a", "doc-b"])
 def test_retried_to_the_end_is_one_failed_request(watch: Watch) -> None:
     """When every attempt fails, the last one's contexts stand."""
     model = TellingModel(fail=9)
@@ -168,10 +149,8 @@ def test_retried_to_the_end_is_one_failed_request(watch: Watch) -> None:
     with pytest.raises(ValueError, match="model failed"):
         chain.invoke("who?", config=watch.config)
 
-    assert watch.sample.status == "error"
-    assert texts(watch.sample) == ["doc-a", "doc-b"]
 
-
+@expect(**saw("a", "b"))
 @pytest.mark.parametrize("way", [way for way in WAYS if way != "astream_events"])
 def test_with_fallbacks_is_one_request(watch: Watch, way: str) -> None:
     """langchain#36072: the attempts are roots of their own upstream; here they are one request."""
@@ -179,9 +158,8 @@ def test_with_fallbacks_is_one_request(watch: Watch, way: str) -> None:
     chain = broken.with_fallbacks([lcel(FixedRetriever(found=docs("a", "b")))])
     call(chain, "who?", watch.config, way)
 
-    check(watch)
 
-
+@expect(**saw("a", "b"))
 @frameworks_deprecate
 def test_message_history(watch: Watch) -> None:
     """The question is the user's message, not the history around it."""
@@ -202,9 +180,8 @@ def test_message_history(watch: Watch) -> None:
     config = {**watch.config, "configurable": {"session_id": "s1"}}
     chain.invoke({"question": "who?"}, config=config)
 
-    check(watch)
 
-
+@expect(**saw("a", "b"))
 def test_of_several_unknown_fields_the_one_that_a_prompt_asks_is_the_question(watch: Watch) -> None:
     """The first prompt shows none, and a model wrote what was searched for."""
     chain = (
@@ -221,18 +198,16 @@ def test_of_several_unknown_fields_the_one_that_a_prompt_asks_is_the_question(wa
     )
     chain.invoke({"past": "User: hi", "about": "who?"}, config=watch.config)
 
-    check(watch)
 
-
+@expect(**saw("a", "b"))
 def test_nested_chain_with_explicit_callbacks_belongs_to_its_request(watch: Watch) -> None:
     """User code that hands the handler to an inner chain does not make a second request."""
     inner = lcel(FixedRetriever(found=docs("a", "b")))
     outer = RunnableLambda(lambda question: inner.invoke("rewritten " + question, watch.config))
     outer.invoke("who?", config=watch.config)
 
-    check(watch)
 
-
+@expect(**saw("a", "b"))
 def test_nested_async_chain_with_explicit_callbacks(watch: Watch) -> None:
     """The same, asynchronously."""
     inner = lcel(FixedRetriever(found=docs("a", "b")))
@@ -242,9 +217,8 @@ def test_nested_async_chain_with_explicit_callbacks(watch: Watch) -> None:
 
     asyncio.run(RunnableLambda(ask).ainvoke("who?", config=watch.config))
 
-    check(watch)
 
-
+@expect(**saw("a", "b"))
 def test_retriever_behind_a_function(watch: Watch) -> None:
     """A retriever called in a function is found through LangChain's own context."""
     retriever = FixedRetriever(found=docs("a", "b"))
@@ -254,8 +228,6 @@ def test_retriever_behind_a_function(watch: Watch) -> None:
         | TellingModel()
     )
     chain.invoke("who?", config=watch.config)
-
-    check(watch)
 
 
 def test_parallel_retrievers_are_concatenated_in_start_order(watch: Watch) -> None:
@@ -279,6 +251,7 @@ def test_parallel_retrievers_are_concatenated_in_start_order(watch: Watch) -> No
     assert starts == sorted(starts)
 
 
+@expect(**saw("a", "b"))
 def test_branch(watch: Watch) -> None:
     """The branch that was taken counts."""
     chain = RunnableBranch(
@@ -287,9 +260,8 @@ def test_branch(watch: Watch) -> None:
     )
     chain.invoke("who?", config=watch.config)
 
-    check(watch)
 
-
+@expect(**saw("a", "b"))
 def test_assign(watch: Watch) -> None:
     """Documents that travel in a dictionary beside the question are counted once."""
     chain = (
@@ -300,8 +272,6 @@ def test_assign(watch: Watch) -> None:
         | TellingModel()
     )
     chain.invoke({"q": "who?"}, config=watch.config)
-
-    check(watch)
 
 
 def test_a_plain_model_chain_is_no_sample(watch: Watch) -> None:

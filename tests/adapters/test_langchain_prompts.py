@@ -14,14 +14,24 @@ from typing import Annotated, Any, TypedDict
 import pytest
 from langchain_core.documents import Document
 from langchain_core.language_models.fake_chat_models import GenericFakeChatModel
-from langchain_core.messages import AIMessage, HumanMessage
+from langchain_core.messages import HumanMessage
 from langchain_core.output_parsers import StrOutputParser
 from langchain_core.prompts import ChatPromptTemplate, PromptTemplate
 from langchain_core.runnables import Runnable, RunnableLambda, RunnableParallel, RunnablePassthrough
 from langchain_core.tools import tool
-from langchain_fakes import FixedRetriever, ScriptedModel, Watch, call, texts, watch, watching
+from langchain_fakes import (
+    FixedRetriever,
+    ScriptedModel,
+    Watch,
+    call,
+    call_tool,
+    expect,
+    graph_of,
+    scripted_agent,
+    texts,
+    watching,
+)
 from langgraph.checkpoint.memory import InMemorySaver
-from langgraph.graph import END, START, StateGraph
 from langgraph.types import Command, interrupt
 from pydantic import BaseModel
 
@@ -29,8 +39,6 @@ from ragmeter import RagMeter
 from ragmeter.adapters.langchain import RagMeterCallbackHandler
 from ragmeter.exporters.memory import InMemoryExporter
 from ragmeter.metrics import RagSample
-
-__all__ = ["watch"]
 
 FACTS = {
     "a": "Refunds take five working days and go back to the original card.",
@@ -292,16 +300,13 @@ def answer_node(answering: Answering, read: Callable[[Any], Sequence[Document]])
 
 
 def a_reducer_drops_duplicates(answering: Answering) -> Runnable[Any, Any]:
-    graph = StateGraph(State)
     one, other = finds("ab"), finds("bac")
-    graph.add_node("one", lambda state: {"documents": one.invoke(state["question"])})
-    graph.add_node("other", lambda state: {"documents": other.invoke(state["question"])})
-    graph.add_node("generate", answer_node(answering, lambda state: state["documents"]))
-    graph.add_edge(START, "one")
-    graph.add_edge("one", "other")
-    graph.add_edge("other", "generate")
-    graph.add_edge("generate", END)
-    return graph.compile()
+    return graph_of(
+        State,
+        ("one", lambda state: {"documents": one.invoke(state["question"])}),
+        ("other", lambda state: {"documents": other.invoke(state["question"])}),
+        answer_node(answering, lambda state: state["documents"]),
+    )
 
 
 class HitState(TypedDict, total=False):
@@ -320,15 +325,9 @@ def documents_stand_in_objects(answering: Answering) -> Runnable[Any, Any]:
     def grade(state: HitState) -> HitState:
         return {"hits": [hit for hit in reversed(state["hits"]) if hit.grade < 0.9]}
 
-    graph = StateGraph(HitState)
-    graph.add_node("retrieve", retrieve)
-    graph.add_node("grade", grade)
-    graph.add_node("generate", answer_node(answering, lambda s: [hit.document for hit in s["hits"]]))
-    graph.add_edge(START, "retrieve")
-    graph.add_edge("retrieve", "grade")
-    graph.add_edge("grade", "generate")
-    graph.add_edge("generate", END)
-    return graph.compile()
+    return graph_of(
+        HitState, retrieve, grade, answer_node(answering, lambda s: [hit.document for hit in s["hits"]])
+    )
 
 
 class EvidenceState(TypedDict, total=False):
@@ -347,15 +346,9 @@ def documents_stand_in_a_model_of_the_state(answering: Answering) -> Runnable[An
         kept = [item for item in state["evidence"].documents if "refund" not in item.page_content.lower()]
         return {"evidence": Evidence(documents=kept, note="filtered")}
 
-    graph = StateGraph(EvidenceState)
-    graph.add_node("retrieve", retrieve)
-    graph.add_node("filter", filter_out)
-    graph.add_node("generate", answer_node(answering, lambda s: s["evidence"].documents))
-    graph.add_edge(START, "retrieve")
-    graph.add_edge("retrieve", "filter")
-    graph.add_edge("filter", "generate")
-    graph.add_edge("generate", END)
-    return graph.compile()
+    return graph_of(
+        EvidenceState, retrieve, filter_out, answer_node(answering, lambda s: s["evidence"].documents)
+    )
 
 
 class TwoLists(TypedDict, total=False):
@@ -368,34 +361,26 @@ class TwoLists(TypedDict, total=False):
 
 def a_node_filters_one_of_two_lists(answering: Answering) -> Runnable[Any, Any]:
     one, other = finds("abc"), finds("xy")
-    graph = StateGraph(TwoLists)
-    graph.add_node("documents_", lambda state: {"documents": one.invoke(state["question"])})
-    graph.add_node("faq_", lambda state: {"faq": other.invoke(state["question"])})
-    graph.add_node("grade", lambda state: {"documents": state["documents"][1:]})
-    both = answer_node(answering, lambda state: [*state["documents"], *state["faq"]])
-    graph.add_node("generate", both)
-    graph.add_edge(START, "documents_")
-    graph.add_edge("documents_", "faq_")
-    graph.add_edge("faq_", "grade")
-    graph.add_edge("grade", "generate")
-    graph.add_edge("generate", END)
-    return graph.compile()
+    return graph_of(
+        TwoLists,
+        ("documents_", lambda state: {"documents": one.invoke(state["question"])}),
+        ("faq_", lambda state: {"faq": other.invoke(state["question"])}),
+        ("grade", lambda state: {"documents": state["documents"][1:]}),
+        answer_node(answering, lambda state: [*state["documents"], *state["faq"]]),
+    )
 
 
 def a_node_formats_some(answering: Answering) -> Runnable[Any, Any]:
-    retriever = finds("abc")
-    chain = answering()
-    graph = StateGraph(TwoLists)
-    graph.add_node("retrieve", lambda state: {"documents": retriever.invoke(state["question"])})
-    graph.add_node("format", lambda state: {"context": joined(state["documents"][:1])})
-    graph.add_node("generate", lambda state: {
-        "answer": chain.invoke({"context": state["context"], "question": state["question"]})
-    })  # fmt: skip
-    graph.add_edge(START, "retrieve")
-    graph.add_edge("retrieve", "format")
-    graph.add_edge("format", "generate")
-    graph.add_edge("generate", END)
-    return graph.compile()
+    retriever, chain = finds("abc"), answering()
+    return graph_of(
+        TwoLists,
+        ("retrieve", lambda state: {"documents": retriever.invoke(state["question"])}),
+        ("format", lambda state: {"context": joined(state["documents"][:1])}),
+        (
+            "generate",
+            lambda state: {"answer": chain.invoke({key: state[key] for key in ("context", "question")})},
+        ),
+    )
 
 
 GRAPHS: dict[Callable[[Answering], Runnable[Any, Any]], str] = {
@@ -420,17 +405,6 @@ def test_contexts_are_what_a_graph_gave_the_model(
     assert (sample.question, sample.answer) == (QUESTION, ANSWER)
 
 
-def agent_of(*script: Any, **options: Any) -> Any:
-    agents = pytest.importorskip("langchain.agents")
-    if not hasattr(agents, "create_agent"):
-        pytest.skip("langchain before 1.0")
-    return agents.create_agent(ScriptedModel(script=list(script)), **options)
-
-
-def calls(query: str) -> AIMessage:
-    return AIMessage("", tool_calls=[{"name": "look_up", "args": {"query": query}, "id": query}])
-
-
 def test_a_document_of_an_earlier_turn_is_not_seen_again(watch: Watch) -> None:
     """It stands in the conversation that the model is sent; this time it was retrieved and dropped."""
     retriever = finds("ab")
@@ -441,7 +415,9 @@ def test_a_document_of_an_earlier_turn_is_not_seen_again(watch: Watch) -> None:
         found = retriever.invoke(query)
         return joined(found if query == "first" else found[1:])
 
-    agent = agent_of(calls("first"), "One.", calls("second"), "Two.", tools=[look_up])
+    agent = scripted_agent(
+        call_tool("first", name="look_up"), "One.", call_tool("second", name="look_up"), "Two.", tools=[look_up]
+    )
     state = agent.invoke({"messages": [HumanMessage("first?")]}, watch.config)
     agent.invoke({"messages": [*state["messages"], HumanMessage("second?")]}, watch.config)
     earlier, later = watch.samples
@@ -457,7 +433,9 @@ def test_documents_of_several_tool_calls_add_up(watch: Watch) -> None:
         """Look something up."""
         return joined(retrievers[query].invoke(query))
 
-    agent = agent_of(calls("first"), calls("second"), ANSWER, tools=[look_up])
+    agent = scripted_agent(
+        call_tool("first", name="look_up"), call_tool("second", name="look_up"), ANSWER, tools=[look_up]
+    )
     agent.invoke({"messages": [HumanMessage(QUESTION)]}, watch.config)
     assert (names(watch.sample), watch.sample.contexts_by) == ("abbc", "prompt")
 
@@ -626,6 +604,7 @@ def test_an_extractive_answer_of_an_unknown_model_is_no_cut(watch: Watch) -> Non
     assert (names(watch.sample), watch.sample.status) == ("abc", "ok")
 
 
+@expect(texts=[FACTS["b"], FACTS["a"]], contexts_by="prompt")
 @pytest.mark.parametrize("key", ["window", "answer"])
 def test_a_text_in_metadata_that_stands_in_the_prompt_in_its_documents_place_is_the_context(watch, key):
     """A window around a sentence, or what answers a question that was found; a shared path is neither."""
@@ -646,8 +625,6 @@ def test_a_text_in_metadata_that_stands_in_the_prompt_in_its_documents_place_is_
     )
     chain.invoke(QUESTION, watch.config)
 
-    assert (texts(watch.sample), watch.sample.contexts_by) == ([FACTS["b"], FACTS["a"]], "prompt")
-
 
 def given_to_a_chain(watch: Watch) -> None:
     chain = RunnablePassthrough.assign(context=lambda given: joined(given["documents"])) | shown()
@@ -661,18 +638,16 @@ def picked_by_a_person(watch: Watch) -> None:
         found: list[Document]
         answer: str
 
-    graph = StateGraph(State)
-    graph.add_node("find", lambda state: {"found": finds("abx").invoke(state["question"])})
-    graph.add_node("pick", lambda state: {"found": state["found"][: interrupt("How many?")]})
-    graph.add_node(
-        "answer",
-        lambda state: {
-            "answer": shown().invoke({"context": joined(state["found"]), "question": state["question"]})
-        },
+    def answer(state: State) -> State:
+        return {"answer": shown().invoke({"context": joined(state["found"]), "question": state["question"]})}
+
+    compiled = graph_of(
+        State,
+        ("find", lambda state: {"found": finds("abx").invoke(state["question"])}),
+        ("pick", lambda state: {"found": state["found"][: interrupt("How many?")]}),
+        ("reply", answer),
+        checkpointer=InMemorySaver(),
     )
-    for edge in ((START, "find"), ("find", "pick"), ("pick", "answer"), ("answer", END)):
-        graph.add_edge(*edge)
-    compiled = graph.compile(checkpointer=InMemorySaver())
     config = {**watch.config, "configurable": {"thread_id": "1"}}
     compiled.invoke({"question": QUESTION}, config)
     assert watch.sample.status == "interrupted"

@@ -6,9 +6,7 @@ import pytest
 from langchain_core.messages import AIMessage, AIMessageChunk
 from langchain_core.outputs import ChatGenerationChunk
 from langchain_core.runnables import RunnableLambda
-from langchain_fakes import FixedRetriever, ScriptedModel, Watch, docs, lcel, texts, watch
-
-__all__ = ["watch"]
+from langchain_fakes import FixedRetriever, ScriptedModel, Watch, docs, expect, lcel, texts
 
 NO = "I cannot help with that."
 REFUSALS = [
@@ -64,13 +62,13 @@ def test_refusal_parts_and_reasons(
     assert texts(watch.sample) == ["doc-a"]
 
 
+@expect(status="ok", answer="It is 21 m.")
 @pytest.mark.parametrize("message", ANSWERS)
 def test_an_answer_is_no_refusal(watch: Watch, message: AIMessage) -> None:
     _chain(message).invoke("who?", config=watch.config)
 
-    assert (watch.sample.status, watch.sample.answer) == ("ok", "It is 21 m.")
 
-
+@expect(status="ok", answer="It is 21 m.")
 def test_the_call_that_answers_decides(watch: Watch) -> None:
     """A grade that was refused is none of the answer, nor is a first try that another model made good."""
     refused = AIMessage("", additional_kwargs={"refusal": NO})
@@ -80,22 +78,18 @@ def test_the_call_that_answers_decides(watch: Watch) -> None:
     )
     chain.invoke("who?", config=watch.config)
 
-    assert (watch.sample.status, watch.sample.answer) == ("ok", "It is 21 m.")
 
-
+@expect(status="refused", answer="Please ask a person.")
 def test_an_answer_that_stands_for_a_refusal(watch: Watch) -> None:
     """What the application says instead is what the user got."""
     chain = _chain(REFUSALS[3][0]) | (lambda said: said or "Please ask a person.")
     chain.invoke("who?", config=watch.config)
 
-    assert (watch.sample.status, watch.sample.answer) == ("refused", "Please ask a person.")
 
-
+@expect(status="refused", answer=NO)
 def test_a_message_of_a_model_that_is_not_seen(watch: Watch) -> None:
     chain = FixedRetriever(found=docs("a")) | (lambda _: REFUSALS[2][0])
     chain.invoke("who?", config=watch.config)
-
-    assert (watch.sample.status, watch.sample.answer) == ("refused", NO)
 
 
 def _raises(error: Exception, cause: Exception | None = None) -> Any:

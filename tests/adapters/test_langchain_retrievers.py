@@ -4,6 +4,7 @@ import asyncio
 from typing import Any
 
 import pytest
+from expected import check
 from langchain_core.documents import Document
 from langchain_core.retrievers import BaseRetriever
 from langchain_core.runnables import ConfigurableField, RunnableLambda
@@ -14,13 +15,11 @@ from langchain_fakes import (
     Watch,
     classic,
     docs,
+    expect,
     frameworks_deprecate,
     lcel,
-    texts,
-    watch,
+    saw,
 )
-
-__all__ = ["watch"]
 
 pytestmark = frameworks_deprecate
 
@@ -36,14 +35,6 @@ class Wrapper(BaseRetriever):
 
     async def _aget_relevant_documents(self, query: str, *, run_manager: Any) -> list[Document]:
         return (await self.base.ainvoke(query))[: self.first]
-
-
-def check(watch: Watch, *expected: str) -> None:
-    """One retrieval with these documents."""
-    sample = watch.sample
-    assert texts(sample) == [f"doc-{name}" for name in expected]
-    assert len(watch.only.run.retrievals) == 1
-    assert sample.answer == "saw " + ",".join(f"doc-{name}" for name in expected)
 
 
 def test_contextual_compression(watch: Watch) -> None:
@@ -62,10 +53,11 @@ def test_contextual_compression(watch: Watch) -> None:
     )
     lcel(retriever).invoke("who?", config=watch.config)
 
-    check(watch, "b")
+    check(watch.only, saw("b"))
     assert (watch.sample.contexts or ())[0].score == 0.75
 
 
+@expect(**saw("a", "b", "c"), retrievals=1)
 def test_merger(watch: Watch) -> None:
     """Lists merged in turns."""
     retriever = classic("retrievers.merger_retriever", "MergerRetriever")(
@@ -73,9 +65,8 @@ def test_merger(watch: Watch) -> None:
     )
     lcel(retriever).invoke("who?", config=watch.config)
 
-    check(watch, "a", "b", "c")
 
-
+@expect(**saw("a"), retrievals=1)
 @pytest.mark.parametrize("asynchronous", [False, True])
 def test_wrapper_that_forwards_no_callbacks(watch: Watch, asynchronous: bool) -> None:
     """openinference#239: parent ids show two siblings here; the outer one is the retrieval."""
@@ -85,17 +76,15 @@ def test_wrapper_that_forwards_no_callbacks(watch: Watch, asynchronous: bool) ->
     else:
         chain.invoke("who?", config=watch.config)
 
-    check(watch, "a")
 
-
+@expect(**saw("a"), retrievals=1)
 def test_wrapper_of_a_wrapper(watch: Watch) -> None:
     """The same, twice over."""
     inner = Wrapper(base=FixedRetriever(found=docs("a", "b", "c")), first=2)
     lcel(Wrapper(base=inner)).invoke("who?", config=watch.config)
 
-    check(watch, "a")
 
-
+@expect(texts=["doc-a"], answer="saw doc-a")
 def test_a_cancelled_wrapper_leaves_the_next_retriever_its_own(watch: Watch) -> None:
     """A retriever that timed out and never ended does not hide the one that came to its aid."""
 
@@ -120,10 +109,8 @@ def test_a_cancelled_wrapper_leaves_the_next_retriever_its_own(watch: Watch) -> 
 
     asyncio.run(lcel(RunnableLambda(search)).ainvoke("who?", config=watch.config))
 
-    assert texts(watch.sample) == ["doc-a"]
-    assert watch.sample.answer == "saw doc-a"
 
-
+@expect(texts=["doc-a"], answer="saw doc-a", status="ok")
 @pytest.mark.parametrize("how", ["with_retry", "with_fallbacks"])
 def test_retried_and_replaced_retrievers(watch: Watch, how: str) -> None:
     """Wrappers around a retriever are chains: the attempt that worked counts."""
@@ -131,46 +118,35 @@ def test_retried_and_replaced_retrievers(watch: Watch, how: str) -> None:
     retriever: Any = good.with_retry() if how == "with_retry" else bad.with_fallbacks([good])
     lcel(retriever).invoke("who?", config=watch.config)
 
-    assert texts(watch.sample) == ["doc-a"]
-    assert watch.sample.answer == "saw doc-a"
-    assert watch.sample.status == "ok"
 
-
+@expect(**saw("q-1", "q-2", "q-3") | {"question": "q", "retrievals": 1})
 def test_configurable_retriever(watch: Watch) -> None:
     """``configurable_fields`` changes nothing."""
     retriever = EchoRetriever(k=1).configurable_fields(k=ConfigurableField(id="k"))
     chain = lcel(retriever)
     chain.invoke("q", config={**watch.config, "configurable": {"k": 3}})
 
-    check(watch, "q-1", "q-2", "q-3")
 
-
+@expect(question="who?", answer=None, status="retrieval_only", texts=["doc-a", "doc-b"])
 def test_bare_retriever(watch: Watch) -> None:
     """A retriever alone is a sample without an answer."""
     FixedRetriever(found=docs("a", "b")).invoke("who?", config=watch.config)
 
-    sample = watch.sample
-    assert (sample.question, sample.answer, sample.status) == ("who?", None, "retrieval_only")
-    assert texts(sample) == ["doc-a", "doc-b"]
 
-
+@expect(status="retrieval_only", texts=["doc-a"])
 def test_handler_on_the_retriever_only(watch: Watch) -> None:
     """Attached to the retriever of a chain, it sees retrievals and no more."""
     retriever = FixedRetriever(found=docs("a")).with_config(**watch.config)
     lcel(retriever).invoke("who?")
 
-    assert watch.sample.status == "retrieval_only"
-    assert texts(watch.sample) == ["doc-a"]
 
-
+@expect(contexts=(), status="ok")
 def test_empty_retrieval_is_a_sample(watch: Watch) -> None:
     """Nothing found is found out: contexts are (), not unknown."""
     lcel(FixedRetriever(found=[])).invoke("who?", config=watch.config)
 
-    assert watch.sample.contexts == ()
-    assert watch.sample.status == "ok"
 
-
+@expect(texts=["doc-a", "doc-a"], question="who?")
 def test_same_documents_found_twice_are_kept_twice(watch: Watch) -> None:
     """Several retrievals of one request are concatenated as they came."""
     retriever = FixedRetriever(found=docs("a"))
@@ -180,6 +156,3 @@ def test_same_documents_found_twice_are_kept_twice(watch: Watch) -> None:
         return TellingModel().invoke("\n".join(d.page_content for d in found)).content
 
     RunnableLambda(ask).invoke("who?", config=watch.config)
-
-    assert texts(watch.sample) == ["doc-a", "doc-a"]
-    assert watch.sample.question == "who?"

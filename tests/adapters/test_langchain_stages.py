@@ -1,12 +1,11 @@
 """Where a document was lost, in real chains: dense + lexical + filter + rerank, each stage broken in turn."""
 
 from functools import partial
-from typing import Any
+from typing import Any, TypedDict
 
 import pytest
 from document_fates import fates_of, flow
 from langchain_core.documents import BaseDocumentCompressor, Document
-from langchain_core.messages import AIMessage
 from langchain_core.output_parsers import StrOutputParser
 from langchain_core.retrievers import BaseRetriever
 from langchain_core.runnables import RunnableLambda, RunnableParallel, RunnablePassthrough
@@ -20,18 +19,18 @@ from langchain_fakes import (
     TellingModel,
     Watch,
     call,
+    call_tool,
     classic,
     frameworks_deprecate,
+    graph_of,
     joined,
     lcel,
-    watch,
+    scripted_agent,
 )
 
 import ragmeter
 from ragmeter.metrics import RightDocumentLoss
 from ragmeter.metrics.protocol import compute_metric
-
-__all__ = ["watch"]
 
 pytestmark = frameworks_deprecate
 
@@ -317,9 +316,6 @@ def test_two_branches(watch: Watch) -> None:
 
 
 def test_a_graph_that_grades(watch: Watch) -> None:
-    graph = pytest.importorskip("langgraph.graph")
-    from typing_extensions import TypedDict
-
     class State(TypedDict, total=False):
         question: str
         documents: list[Document]
@@ -337,13 +333,7 @@ def test_a_graph_that_grades(watch: Watch) -> None:
         prompt = PROMPT.invoke({"context": joined(state["documents"]), "question": state["question"]})
         return {"answer": str(model.invoke(prompt).content)}
 
-    builder = graph.StateGraph(State)
-    for node in (retrieve, grade, generate):
-        builder.add_node(node.__name__, node)
-    builder.add_edge("__start__", "retrieve")
-    builder.add_edge("retrieve", "grade")
-    builder.add_edge("grade", "generate")
-    builder.compile().invoke({"question": "who?"}, config=watch.config)
+    graph_of(State, retrieve, grade, generate).invoke({"question": "who?"}, config=watch.config)
 
     assert flow(watch.only) == "Dense 3 → grade 2 → prompt 2"
     assert fates(watch.only, "apple", "birch") == ["dropped_by grade", "in_prompt"]
@@ -352,9 +342,6 @@ def test_a_graph_that_grades(watch: Watch) -> None:
 @pytest.mark.parametrize("with_artifact", [True, False])
 def test_a_tool_that_gives_out_some_of_what_it_retrieved(watch: Watch, with_artifact: bool) -> None:
     """Beside its text, or in its text alone: then it is read off that."""
-    agents = pytest.importorskip("langchain.agents")
-    if not hasattr(agents, "create_agent"):
-        pytest.skip("no create_agent in the installed langchain")
 
     def lookup(query: str) -> Any:
         """Look something up."""
@@ -362,10 +349,10 @@ def test_a_tool_that_gives_out_some_of_what_it_retrieved(watch: Watch, with_arti
         return (joined(kept), kept) if with_artifact else joined(kept)
 
     kind = "content_and_artifact" if with_artifact else "content"
-    asked = {"name": "lookup", "args": {"query": "bark"}, "id": "1"}
-    script = [AIMessage("", tool_calls=[asked]), AIMessage("Bark was used for letters.")]
-    agent = agents.create_agent(ScriptedModel(script=script), [tool(lookup, response_format=kind)])
-    agent.invoke({"messages": [("user", "who?")]}, config=watch.config)
+    script = call_tool("bark", name="lookup"), "Bark was used for letters."
+    scripted_agent(*script, tools=[tool(lookup, response_format=kind)]).invoke(
+        {"messages": [("user", "who?")]}, config=watch.config
+    )
 
     inferred = "" if with_artifact else " (inferred)"
     assert flow(watch.only) == f"Dense 3 → lookup 2{inferred} → prompt 2"

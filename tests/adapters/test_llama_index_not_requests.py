@@ -36,11 +36,6 @@ from llama_index_fakes import (
     nodes,
 )
 
-pytestmark = [
-    pytest.mark.filterwarnings("ignore::ResourceWarning"),
-    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
-]
-
 
 @pytest.fixture(autouse=True)
 def _models() -> Iterator[None]:

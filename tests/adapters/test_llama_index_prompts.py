@@ -31,14 +31,7 @@ from llama_index_fakes import (
     llm,
     nodes,
     since,
-    texts,
 )
-
-pytestmark = [
-    pytest.mark.filterwarnings("ignore::ResourceWarning"),
-    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
-    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
-]
 
 ANSWER = "The capital is Paris, on the Seine."
 ALL = nodes()
@@ -201,6 +194,7 @@ LONG = [
 ]
 
 
+@expect(texts=[one.text for one in LONG])
 def test_a_sentences_window_in_metadata_is_the_context() -> None:
     class Widens(Workflow):
         @step
@@ -214,10 +208,7 @@ def test_a_sentences_window_in_metadata_is_the_context() -> None:
             windows = "\n".join(item.metadata["window"] for item in found)
             return StopEvent(result=str(await llm(ANSWER).acomplete(windows)))
 
-    with captured() as capture:
-        run(Widens(timeout=60), query=QUESTION)
-
-        assert texts(capture.only) == [one.text for one in LONG]
+    run(Widens(timeout=60), query=QUESTION)
 
 
 class Cuts(Workflow):
@@ -231,13 +222,11 @@ class Cuts(Workflow):
         return StopEvent(result=str(await llm(ANSWER).acomplete(f"Say it better: {draft}")))
 
 
+@expect(
+    texts=[node.text[: node.text.index(" It closes")] for node in LONG], contexts_by="prompt", answer=ANSWER
+)
 def test_what_was_cut_before_the_prompt_is_no_context() -> None:
-    with captured() as capture:
-        run(Cuts(timeout=60), query=QUESTION)
-        scored = capture.only
-
-    assert texts(scored) == [node.text[: node.text.index(" It closes")] for node in LONG]
-    assert (scored.sample.contexts_by, scored.sample.answer) == ("prompt", ANSWER)
+    run(Cuts(timeout=60), query=QUESTION)
 
 
 class One(Event):

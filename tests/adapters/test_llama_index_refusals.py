@@ -15,12 +15,6 @@ from llama_index_fakes import QUESTION, ListRetriever, ScriptedLLM, captured, ex
 
 from ragmeter.adapters.llama_index._streams import StreamedText, watch
 
-pytestmark = [
-    pytest.mark.filterwarnings("ignore::ResourceWarning"),
-    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
-]
-
-
 NO = "I cannot help with that."
 RAW = {"choices": [{"finish_reason": "stop", "message": {"content": None, "refusal": NO}}]}
 REPLIES: list[tuple[str, dict[str, Any], dict[str, Any], str | None]] = [

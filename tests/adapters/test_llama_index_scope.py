@@ -96,15 +96,13 @@ def test_reference_block_adds_to_the_tags_in_force() -> None:
     ]
 
 
+@expect(conversation_id="begin")
 def test_tags_are_those_in_force_when_the_request_started() -> None:
     """Not those in force when its stream ended."""
-    with captured() as capture:
-        with instrument_tags({"ragmeter": {"session_id": "begin"}}):
-            response = engine(streaming=True).query(QUESTION)
-        with instrument_tags({"ragmeter": {"session_id": "end"}}):
-            list(response.response_gen)
-
-        assert capture.only.run.conversation_id == "begin"
+    with instrument_tags({"ragmeter": {"session_id": "begin"}}):
+        response = engine(streaming=True).query(QUESTION)
+    with instrument_tags({"ragmeter": {"session_id": "end"}}):
+        list(response.response_gen)
 
 
 def test_references_do_not_mix_between_concurrent_requests() -> None:
@@ -237,15 +235,12 @@ def test_hand_made_pipeline_is_one_request_when_grouped() -> None:
     assert len(scored.run.retrievals[0].contexts) == 2
 
 
+@expect(status="ok", retrievals=1)
 def test_hand_made_pipeline_without_grouping_is_one_request() -> None:
     """The synthesis is given what the bare retrieval found."""
     query_engine = engine()
-    with captured() as capture:
-        found = query_engine.retrieve(QueryBundle(QUESTION))
-        query_engine.synthesize(QueryBundle(QUESTION), found)
-        scored = capture.only
-
-    assert (scored.sample.status, len(scored.run.retrievals)) == ("ok", 1)
+    found = query_engine.retrieve(QueryBundle(QUESTION))
+    query_engine.synthesize(QueryBundle(QUESTION), found)
 
 
 def test_sampled_out_requests_are_counted() -> None:

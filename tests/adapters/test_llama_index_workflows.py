@@ -11,12 +11,6 @@ from llama_index_fakes import QUESTION, ListRetriever, captured, expect, llm, no
 
 from ragmeter.adapters.llama_index import LlamaIndexRequest
 
-pytestmark = [
-    pytest.mark.filterwarnings("ignore::ResourceWarning"),
-    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
-    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
-]
-
 ANSWER = "Paris is the answer."
 A, B = nodes()[:2], nodes()[2:]
 

@@ -6,7 +6,6 @@ import threading
 from collections.abc import Callable
 from contextlib import nullcontext
 from contextvars import copy_context
-from itertools import pairwise
 from typing import Any, TypedDict
 
 import pytest
@@ -15,16 +14,13 @@ from hypothesis import strategies as st
 from langchain_core.documents import Document
 from langchain_core.output_parsers import StrOutputParser
 from langchain_core.runnables import Runnable, RunnableLambda, RunnableParallel
-from langchain_fakes import PROMPT, FixedRetriever, ScriptedModel, Watch, joined, watch
+from langchain_fakes import PROMPT, FixedRetriever, ScriptedModel, Watch, graph_of, joined
 from langgraph.checkpoint.memory import InMemorySaver
-from langgraph.graph import START, StateGraph
 from langgraph.types import Command, interrupt
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.trace import use_span
 
 from ragmeter.requests import lone_retrieval
-
-__all__ = ["watch"]
 
 FACTS = {
     "card": "Refunds take five working days and go back to the original card.",
@@ -86,11 +82,9 @@ def handed_as_documents(config: Any) -> None:
 
 def handed_as_a_graphs_state(config: Any) -> None:
     """What a graph was given, and gives out again, it did not retrieve."""
-    graph = StateGraph(Picking)
-    graph.add_node("answer", lambda state: {"answer": answering().invoke(pasted(state["found"]))})
-    graph.add_edge(START, "answer")
+    graph = graph_of(Picking, ("reply", lambda state: {"answer": answering().invoke(pasted(state["found"]))}))
     found = retriever(*BOTH).invoke(QUESTION, config)
-    graph.compile().invoke({"question": QUESTION, "found": found}, config)
+    graph.invoke({"question": QUESTION, "found": found}, config)
 
 
 def two_retrievers(config: Any) -> None:
@@ -221,13 +215,13 @@ def test_retrievers_of_other_tasks_are_of_the_request_within_the_same_span_or_co
 
 def test_what_a_person_picked_is_of_the_request_that_was_interrupted(watch: Watch) -> None:
     """Resumed by another request of the web server, in a context of its own."""
-    graph = StateGraph(Picking)
-    graph.add_node("find", lambda state: {"found": retriever(*BOTH).invoke(state["question"])})
-    graph.add_node("pick", lambda state: {"found": [state["found"][interrupt("Which?")]]})
-    graph.add_node("answer", lambda state: {"answer": answering().invoke(pasted(state["found"]))})
-    for one, other in pairwise([START, "find", "pick", "answer"]):
-        graph.add_edge(one, other)
-    shop = graph.compile(checkpointer=InMemorySaver())
+    shop = graph_of(
+        Picking,
+        ("find", lambda state: {"found": retriever(*BOTH).invoke(state["question"])}),
+        ("pick", lambda state: {"found": [state["found"][interrupt("Which?")]]}),
+        ("reply", lambda state: {"answer": answering().invoke(pasted(state["found"]))}),
+        checkpointer=InMemorySaver(),
+    )
     config = {**watch.config, "configurable": {"thread_id": "7"}}
     copy_context().run(shop.invoke, {"question": QUESTION}, config)
     copy_context().run(shop.invoke, Command(resume=0), config)

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 from langchain_core.messages import AIMessage
-from langchain_fakes import FixedRetriever, ScriptedModel, Watch, docs, lcel, watch
+from langchain_fakes import FixedRetriever, ScriptedModel, Watch, docs, lcel
 from llama_index.core.base.llms.types import ChatMessage, ChatResponse
 from llama_index.core.query_engine import RetrieverQueryEngine
 from llama_index_fakes import QUESTION, ListRetriever, ScriptedLLM, captured, nodes
@@ -17,8 +17,6 @@ from ragmeter import RagMeter
 from ragmeter.adapters.langchain import RagMeterCallbackHandler
 from ragmeter.adapters.opentelemetry.build import build_run
 from ragmeter.exporters.otel import OpenTelemetryExporter
-
-__all__ = ["watch"]
 
 SAID = "It is 21 m."
 ID = "chatcmpl-7"

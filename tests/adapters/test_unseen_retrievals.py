@@ -12,9 +12,8 @@ from langchain_core.output_parsers import StrOutputParser
 from langchain_core.prompts import ChatPromptTemplate
 from langchain_core.runnables import RunnableLambda, RunnablePassthrough
 from langchain_core.tools import tool
-from langchain_fakes import ScriptedModel, Watch, frameworks_deprecate, texts
+from langchain_fakes import ScriptedModel, Watch, agent, call_tool, frameworks_deprecate, graph_of, texts
 from metric_points import points_of
-from test_langchain_agents import agent, call
 
 import ragmeter
 from ragmeter import RagMeter
@@ -51,7 +50,7 @@ def made(result, name="search_docs"):
 
 
 def ask_agent(result, watch, name="search_docs"):
-    model = ScriptedModel(script=[call("kettles", name=name), "Three minutes, or five."])
+    model = ScriptedModel(script=[call_tool("kettles", name=name), "Three minutes, or five."])
     agent(model, [tool(made(result, name))]).invoke({"messages": [("user", QUESTION)]}, config=watch.config)
 
 
@@ -66,15 +65,13 @@ def ask_chain(result, watch, name="find_texts"):
 
 
 def ask_graph(result, watch, name="find_node"):
-    from langgraph.graph import END, START, StateGraph
-
     model = PROMPT | ScriptedModel(script=["Three minutes, or five."]) | StrOutputParser()
-    graph = StateGraph(dict)
-    graph.add_node(name, lambda state: {**state, "context": result})
-    graph.add_node("answer", lambda state: {**state, "answer": model.invoke(state)})
-    for edge in ((START, name), (name, "answer"), ("answer", END)):
-        graph.add_edge(*edge)
-    graph.compile().invoke({"question": QUESTION}, config=watch.config)
+    graph = graph_of(
+        dict,
+        (name, lambda state: {**state, "context": result}),
+        ("answer", lambda state: {**state, "answer": model.invoke(state)}),
+    )
+    graph.invoke({"question": QUESTION}, config=watch.config)
 
 
 WAYS = {
@@ -176,7 +173,7 @@ def test_a_rule_cuts_a_tools_text_and_a_retriever_within_a_tool_is_the_retrieval
         """Search."""
         return "\n\n".join(one.page_content for one in retriever.invoke(query))
 
-    model = ScriptedModel(script=[call("kettles", name="search_docs"), "So."])
+    model = ScriptedModel(script=[call_tool("kettles", name="search_docs"), "So."])
     agent(model, [tool(search_docs)]).invoke({"messages": [("user", QUESTION)]}, watch.config)
     assert texts(watch.sample) == ["doc-a", "doc-b"]
     watch.close()
@@ -190,7 +187,9 @@ def test_tools_in_several_turns_add_up_and_one_that_failed_is_no_empty_result():
         """Search."""
         return next(answers)
 
-    model = ScriptedModel(script=[call("a", name="search_docs"), call("b", name="search_docs"), "So."])
+    model = ScriptedModel(
+        script=[call_tool("a", name="search_docs"), call_tool("b", name="search_docs"), "So."]
+    )
     agent(model, [tool(search_docs)]).invoke({"messages": [("user", QUESTION)]}, watch.config)
     assert texts(watch.sample) == FOUND
     watch.close()
@@ -456,7 +455,7 @@ def test_an_agent_as_a_tool_retrieves_nothing_by_itself():
         return str(inner.invoke(query).content)
 
     watch = Watch()
-    model = ScriptedModel(script=[call("kettles", name="ask_colleague"), "Three minutes."])
+    model = ScriptedModel(script=[call_tool("kettles", name="ask_colleague"), "Three minutes."])
     agent(model, [tool(ask_colleague)]).invoke({"messages": [("user", QUESTION)]}, watch.config)
     assert watch.samples == []
     watch.close()
