@@ -33,7 +33,7 @@ from ._database import Database
 from ._forgetting import Known
 from ._names import DistinctSegments
 from ._parts import SHARE_KINDS, Kind
-from ._rows import kinds_of, segments_of
+from ._rows import kinds_of, stored_segments
 
 BINS = 20
 """Number of equal parts of a score's range in which values are counted, for percentiles."""
@@ -327,7 +327,7 @@ def _read(
     """Return a request with its scores; their rows are dropped, which take as much memory."""
     number, _, _, question, service, workflow, status, verdict, orphan, *rest = row
     language, retriever, metadata, named, judge_rate, selection, judge_selection = rest
-    parts = segments_of(language, retriever, json.loads(metadata or "{}"), json.loads(named or "{}"))
+    parts = stored_segments(language, retriever, metadata, named)
     values = {name: _value(kinds, unmeasured, name, *one) for _, name, *one in scores.pop(number, ())}
     for share in verdict_shares(verdict):
         values[share.name] = _counted_share(share)

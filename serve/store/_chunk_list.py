@@ -49,7 +49,7 @@ def chunks(database: Database, filters: Filters, bounds: tuple[int, int], now: f
     for home in _HOMES:
         missing = [number for number in numbers if number not in found]
         for number, document, body, span in database.among(_CHUNKS.format(home=home), missing):
-            if bytes(span).hex() != CARRIED:
+            if span != CARRIED:
                 found[number].append(RetrievedContext(text=body or "", id=document))
     memory, texts = CorpusMemory(), GapMemory()
     for number, word, at in read:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple, TypeAlias
+from typing import NamedTuple
 
 from ragmeter.quality.moments import Clustering, FreeMoments
 from ragmeter.watch.version_comparison import LEAST_VALUES, ComparedValue, compare_versions, error_share
@@ -14,11 +13,10 @@ from ragmeter.watch.version_watch import MOST_COMPARED, OVERLAP_S, SUPPORT
 
 from ._database import Database
 from ._lists import where_of
-from ._rows import segments_of
+from ._tallies import ALIKE, Alike, alike_of
 from .health_views import BadShare, ComparisonView, DeploymentView, PartView, VersionStep, bad_share
 from .views import Filters
 
-WORDS = ("bad", "suspect", "good")
 MOST_READ = 5_000
 """Most requests to read row by row, the newest."""
 MOST_PARTS = 8
@@ -33,10 +31,6 @@ _KEPT_S = 86_400.0
 _LEAST_PART = 5
 """Requests of a segment from which on it may be named as the bad one."""
 _LATEST = 2**62
-
-
-PartCount: TypeAlias = tuple[str | None, Iterable[tuple[str, str]], int]
-"""A verdict, the segments of requests with it, by name, and the number of these requests."""
 
 
 class DeploymentEffect(NamedTuple):
@@ -118,7 +112,7 @@ class DeploymentEffects:
             bad_before=_bad_of(before),
             bad_after=bad_in(database, part, (at, _LATEST), alike),
         )
-        parts = parts_of(_part_counts(after), _part_counts(before), alike)
+        parts = parts_of(_counts(after), _counts(before), alike)
         return DeploymentEffect(revision, now, whole, parts)
 
 
@@ -131,33 +125,9 @@ class StoredRow(NamedTuple):
 
     number: int
     at: int
-    verdict: str | None
-    workflow: str
-    language: str
-    retriever: str | None
     conversation: str | None
-    metadata: Mapping[str, Any]
-    named: Mapping[str, str]
-
-    def value(self, name: str) -> str:
-        """Return the request's value of a segment, or "" if it has none."""
-        if name == "language":
-            return self.language
-        if name == "workflow":
-            return self.workflow
-        short = name.removeprefix("metadata.")
-        found = self.named.get(name, self.named.get(short, self.metadata.get(short)))
-        return found if isinstance(found, str) else ""
-
-    @property
-    def place(self) -> tuple[object, ...]:
-        """A key of verdict and segments, which requests that were read together often share."""
-        return (self.verdict, self.workflow, self.language, self.retriever, id(self.metadata), id(self.named))
-
-    def parts(self) -> Iterator[tuple[str, str]]:
-        """Yield name and value of the request's segments."""
-        yield "workflow", self.workflow
-        yield from segments_of(self.language, self.retriever, self.metadata, self.named).items()
+    alike: Alike
+    """Shared with other requests that are alike."""
 
 
 def newest(
@@ -166,36 +136,22 @@ def newest(
     """Return the newest requests, or the oldest, at most `MOST_READ`, in order of time."""
     where, given = where_of(filters, bounds, database.has_word)
     way = "ASC" if first else "DESC"
-    read: dict[str | None, Mapping[str, Any]] = {None: {}, "": {}}
-
-    def opened(text: str | None) -> Mapping[str, Any]:
-        # Most requests share their metadata with others.
-        if text not in read:
-            read[text] = json.loads(text or "{}")
-        return read[text]
-
     found = [
-        StoredRow(
-            number, at, verdict, workflow or "", language or "", retriever, conversation,
-            opened(metadata), opened(named),
+        StoredRow(number, at, conversation, alike_of(columns))
+        for number, at, conversation, columns in database.execute(
+            f"SELECT r.id, r.at, r.conversation_id, {database.as_json.format(columns=ALIKE)} FROM request r "
+            f"WHERE {where} ORDER BY r.at {way}, r.id {way} LIMIT {MOST_READ}",
+            given,
         )
-        for number, at, verdict, workflow, language, retriever, conversation, metadata, named in (
-            database.execute(
-                "SELECT r.id, r.at, r.verdict, r.workflow, r.language, r.retriever, r.conversation_id, "
-                f"r.metadata, r.segments FROM request r WHERE {where} "
-                f"ORDER BY r.at {way}, r.id {way} LIMIT {MOST_READ}",
-                tuple(given),
-            )
-        )
-    ]  # fmt: skip
+    ]
     return found if first else found[::-1]
 
 
 def _is_before(row: StoredRow, new: VersionStep, at_ms: int) -> bool:
     """Return whether a request ran with the previous version."""
     if new.name == "tenant":  # a new tenant is compared with all other ones
-        return row.at < at_ms and row.value(new.name) not in ("", new.value)
-    return row.value(new.name) == new.before
+        return row.at < at_ms and row.alike.value(new.name) not in ("", new.value)
+    return row.alike.value(new.name) == new.before
 
 
 def _values(database: Database, rows: Sequence[StoredRow], score: str) -> list[ComparedValue]:
@@ -207,15 +163,17 @@ def _values(database: Database, rows: Sequence[StoredRow], score: str) -> list[C
         )
     )
     return [
-        ComparedValue((row.language, row.workflow), row.conversation or row.number, known[row.number])
+        ComparedValue(
+            (row.alike.value("language"), row.alike.workflow), row.conversation or row.number, known[row.number]
+        )
         for row in rows
         if row.number in known
     ]
 
 
 def _bad_of(rows: Iterable[StoredRow]) -> BadShare:
-    counts = Counter(row.verdict for row in rows if row.verdict in WORDS)
-    return bad_share(counts["bad"], counts.total(), clustering_of(rows))
+    judged = [row for row in rows if row.alike.verdict]
+    return bad_share(sum(row.alike.verdict == "bad" for row in judged), len(judged), clustering_of(judged))
 
 
 def clustering_of(rows: Iterable[StoredRow]) -> Clustering | None:
@@ -223,8 +181,8 @@ def clustering_of(rows: Iterable[StoredRow]) -> Clustering | None:
     sums = FreeMoments()
     earlier: dict[str, tuple[int, int]] = {}
     for row in rows:
-        if row.verdict in WORDS:
-            bad = int(row.verdict == "bad")
+        if row.alike.verdict:
+            bad = int(row.alike.verdict == "bad")
             sums.add_value(bad)
             if row.conversation:
                 n, n_bad = earlier.get(row.conversation, (0, 0))
@@ -247,29 +205,30 @@ def bad_in(
     return bad_share(int(bad), int(requests), alike)
 
 
-def _part_counts(rows: Sequence[StoredRow]) -> Iterator[PartCount]:
-    # Most requests share their segments with others, as the same objects.
-    alike = {row.place: row for row in rows}
-    for place, n in Counter(row.place for row in rows).items():
-        yield alike[place].verdict, alike[place].parts(), n
+def _counts(rows: Sequence[StoredRow]) -> Iterator[tuple[Alike, int]]:
+    alike = {id(row.alike): row.alike for row in rows}
+    for place, n in Counter(id(row.alike) for row in rows).items():
+        yield alike[place], n
 
 
 def parts_of(
-    after: Iterable[PartCount], before: Iterable[PartCount] = (), alike: Clustering | None = None
+    after: Iterable[tuple[Alike, int]],
+    before: Iterable[tuple[Alike, int]] = (),
+    alike: Clustering | None = None,
 ) -> tuple[PartView, ...]:
     """Return the values of the segment that separates the bad requests best, or () if none does.
 
     Args:
-        after: Counts since the deployment, or of the whole period.
-        before: Counts before it.
+        after: Requests that are alike and their number, since the deployment or of the whole period.
+        before: Those before it.
         alike: The similarity within conversations of `after`, which is taken for that of each part.
     """
     sides: tuple[dict[str, dict[str, Counter[bool]]], ...] = ({}, {})
     for side, counted in zip(sides, (after, before), strict=True):
-        for verdict, parts, n in counted:
-            for name, value in parts if verdict in WORDS else ():
+        for one, n in counted:
+            for name, value in one.all_parts() if one.verdict else ():
                 if value:
-                    side.setdefault(name, {}).setdefault(value, Counter())[verdict == "bad"] += n
+                    side.setdefault(name, {}).setdefault(value, Counter())[one.verdict == "bad"] += n
     best: tuple[float, str] = (0.0, "")
     for name, values in sides[0].items():
         shares = [bad_share(n[True], n.total(), alike) for n in values.values() if n.total() >= _LEAST_PART]

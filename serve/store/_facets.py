@@ -8,14 +8,13 @@ from collections.abc import Collection, Iterator
 from ._database import Database
 from ._lists import list_where, without_facets
 from ._names import distinct_segments
-from ._tallies import Alike, Tallies
+from ._tallies import WORDS, Alike, Tallies, VerdictBins
 from .views import Facet, FacetPage, FacetValue, Filters
 
 BINS = 60
 _STEPS_S = (10, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 21600, 43200, 86400, 604800)
 MOST_VALUES = 12
 """Most listed values of a facet, the most frequent; chosen values are always listed."""
-_VERDICTS = ("bad", "suspect", "good", "")
 
 
 def facets(
@@ -31,7 +30,7 @@ def facets(
     end = max(bounds[0] + 1, min(bounds[1], now_ms))
     length = end - bounds[0]
     step = next((s * 1000 for s in _STEPS_S if length <= s * 1000 * BINS), -(-length // BINS))
-    bins = [[0, 0, 0, 0] for _ in range(-(-length // step))]
+    bins = VerdictBins(-(-length // step))
     where, given = list_where(without_facets(filters), bounds, database, members)
     chosen = dict(_chosen(filters))
     counts: dict[str, Counter[str]] = {}
@@ -43,7 +42,7 @@ def facets(
         if not lacking:
             total += n
             for at, of_bin in over_time.items():
-                bins[min(at, len(bins) - 1)][_VERDICTS.index(one.verdict)] += of_bin
+                bins.add(at, one.verdict, of_bin)
         for name in values if not lacking else lacking[:1] if len(lacking) == 1 else ():
             for value in values.get(name, ()):
                 counts.setdefault(name, Counter())[value] += n
@@ -56,7 +55,7 @@ def facets(
         facets=tuple(one for one in found if len(one.values) > 1 or one.name in chosen),
         from_ms=bounds[0],
         step_ms=step,
-        bins=tuple((bad, suspect, good, none) for bad, suspect, good, none in bins),
+        bins=bins.view(),
     )
 
 
@@ -93,7 +92,7 @@ def _values(one: Alike) -> dict[str, Collection[str]]:
 
 def _facet(name: str, counts: Counter[str], wanted: set[str]) -> Facet:
     if name == "verdict":
-        order = [word for word in _VERDICTS if counts[word] or word in wanted]
+        order = [word for word in WORDS if counts[word] or word in wanted]
     else:
         order = sorted(counts, key=lambda value: (-counts[value], value))[:MOST_VALUES]
         order += sorted(wanted - set(order))

@@ -15,7 +15,7 @@ from ragmeter.quality.segments import OTHER, segment_text
 from ._database import Database
 from ._names import BOUNDS, FORGOTTEN, MAX_SEGMENTS, MAX_VALUES, distinct_segments, times_forgotten
 from ._parts import SHARE_KINDS, UNKNOWN_DEFINITION, Kind
-from ._rows import kinds_of, segments_of
+from ._rows import kinds_of, stored_segments
 
 _USES: Mapping[str, str] = {
     "service": "SELECT service FROM request UNION SELECT service FROM dropped",
@@ -142,10 +142,8 @@ def _forget_segments(database: Database) -> bool:
         for language, retriever, metadata, segments in database.execute(
             "SELECT language, retriever, metadata, segments FROM request ORDER BY id DESC"
         ):
-            own = json.loads(segments or "{}")
-            unused_names -= own.keys()
-            parts = segments_of(language, retriever, json.loads(metadata or "{}"), own)
-            for name, value in parts.items():
+            unused_names -= json.loads(segments or "{}").keys()
+            for name, value in stored_segments(language, retriever, metadata, segments).items():
                 if name in left:
                     left[name].discard(value)
                     if not left[name] and name not in unused_names:

@@ -13,6 +13,7 @@ from ragmeter.quality.gaps.memory import READ, GapMemory, asked_of
 
 from ._database import Database
 from ._lists import where_of
+from ._tallies import VerdictBins
 from .health_views import bad_share
 from .views import Filters, GapPage, GapState, GapView
 
@@ -26,7 +27,6 @@ _MOST_CHUNKS = 4_000
 _AT_ONCE = 500
 """Requests held in memory at a time."""
 _BINS = 48
-_WORDS = ("bad", "suspect", "good", "")
 
 
 def gaps(
@@ -149,9 +149,9 @@ def _of_members(
     start = min((row[3] for row in rows), default=bounds[0])
     last = max((row[3] for row in rows), default=bounds[0])
     step = max(1, -(-(max(start + 1, min(bounds[1], now_ms)) - start) // _BINS))
-    bins = [[0, 0, 0, 0] for _ in range(_BINS)]
+    bins = VerdictBins(_BINS)
     for row in rows:
-        bins[min(_BINS - 1, (row[3] - start) // step)][_WORDS.index(row[2] or "")] += 1
+        bins.add((row[3] - start) // step, row[2])
     return {
         "service": min(services, key=lambda one: (-services[one], one), default=""),
         "answered": bad_share(sum(one != 1.0 for one in refusals), len(refusals)),
@@ -161,5 +161,5 @@ def _of_members(
         "last_ms": last,
         "from_ms": start,
         "step_ms": step,
-        "bins": tuple((bad, suspect, good, none) for bad, suspect, good, none in bins),
+        "bins": bins.view(),
     }

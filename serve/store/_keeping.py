@@ -174,8 +174,7 @@ def _find_homes(database: Database) -> int:
         "SELECT run_id, id FROM request WHERE home IS NULL ORDER BY id LIMIT ?", (_SLICE,)
     ).fetchall()
     database.executemany(
-        "UPDATE request SET home = ? WHERE id = ?",
-        [(bytes.fromhex(home_of(run_id)[0]), number) for run_id, number in rows],
+        "UPDATE request SET home = ? WHERE id = ?", [(home_of(run_id)[0], number) for run_id, number in rows]
     )
     return len(rows)
 
@@ -206,8 +205,7 @@ def _delete_rows(database: Database, numbers: Sequence[int]) -> None:
         "SELECT run_id, trace_id, span_id, question, answer FROM request WHERE id IN (these)", numbers
     ):
         texts.update(held)
-        trace, owner = map(bytes.fromhex, home_of(run_id))
-        owners |= {(trace, owner), (trace_id, span_id)}
+        owners |= {home_of(run_id), (trace_id, span_id)}
     chunks = [
         row
         for row in database.among(

@@ -16,7 +16,7 @@ from ._database import Database
 from ._measured import MeasuredScore
 from ._names import distinct_segments
 from ._overview import Selection, estimate_of
-from ._rows import kinds_of, segments_of
+from ._rows import kinds_of, stored_segments
 from ._sums import Sums
 from ._tallies import OF_PERIOD
 from ._text_search import holding, patterns
@@ -400,7 +400,7 @@ def _row(
 ) -> RequestRow:
     (_, run_id, trace_id, span_id, at, started, ended, service, workflow, framework, status, language,
      retriever, metadata, named, question, verdict, codes) = row  # fmt: skip
-    parts = segments_of(language, retriever, json.loads(metadata or "{}"), json.loads(named or "{}"))
+    parts = stored_segments(language, retriever, metadata, named)
     known = frozenset(distinct)
     return RequestRow(
         run_id=run_id,

@@ -151,8 +151,8 @@ class RequestPart:
     """
 
     run_id: str
-    trace_id: str | None = None
-    place: tuple[int, str] | None = None
+    trace_id: bytes | None = None
+    place: tuple[int, bytes] | None = None
     """Certainty and id of the request's span: 2 if the span itself reports it, 1 if a score does."""
     started_ns: int | None = None
     ended_ns: int | None = None

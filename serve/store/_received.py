@@ -11,6 +11,7 @@ import math
 import re
 from collections.abc import Container, Iterable, Iterator, Mapping
 from hashlib import blake2b
+from itertools import chain
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
@@ -28,7 +29,7 @@ from ._parts import Chunk, Details, Kind, RequestPart, ScorePart, Value, Verdict
 
 T = TypeVar("T")
 
-CARRIED = b"carried\0".hex()
+CARRIED = b"carried\0"
 """In place of a retrieval's span id: marks chunks that were only in the prompt."""
 MAX_NAME = 256
 """Most characters of indexed names: no index of PostgreSQL takes more than 2,704 bytes."""
@@ -60,19 +61,19 @@ _OF_KIND = (
 _Kinds: TypeAlias = dict[tuple[Any, ...], Kind]
 
 
-def home_of(run_id: str) -> tuple[str, str]:
+def home_of(run_id: str) -> tuple[bytes, bytes]:
     """Return the key of chunks that arrived with their request, without a retrieval span."""
-    digest = blake2b(run_id.encode("utf-8", "replace"), digest_size=16).hexdigest()
-    return digest, digest[:16]
+    digest = blake2b(run_id.encode("utf-8", "replace"), digest_size=16).digest()
+    return digest, digest[:8]
 
 
 class StoredRetrieval(NamedTuple):
     """The chunks of one retrieval, under the span of its request."""
 
-    trace_id: str
-    owner: str
+    trace_id: bytes
+    owner: bytes
     """Span id of the request."""
-    span_id: str
+    span_id: bytes
     """Span id of the retrieval."""
     at_ms: int
     chunks: tuple[Chunk, ...] = ()
@@ -80,13 +81,6 @@ class StoredRetrieval(NamedTuple):
     """Name of the searched source, if the span does not name its request."""
     scores: Mapping[str, Value] = {}
     """Scores of the retrieval, likewise."""
-
-
-class Batch(NamedTuple):
-    """The parsed content of an export request."""
-
-    requests: tuple[RequestPart, ...] = ()
-    retrieved: tuple[StoredRetrieval, ...] = ()
 
 
 class DroppedCount(NamedTuple):
@@ -99,6 +93,19 @@ class DroppedCount(NamedTuple):
     began_ms: int
     at_ms: int
     value: float
+
+
+class Batch(NamedTuple):
+    """The parsed content of export requests."""
+
+    requests: tuple[RequestPart, ...] = ()
+    retrieved: tuple[StoredRetrieval, ...] = ()
+    dropped: tuple[DroppedCount, ...] = ()
+
+
+def join_batches(batches: Iterable[Batch]) -> Batch:
+    """Return the content of several batches as one."""
+    return Batch(*(tuple(chain.from_iterable(same)) for same in zip(*batches, strict=True)))
 
 
 def from_export_request(request: ExportRequest, received: ExportedRecords) -> Batch:
@@ -223,8 +230,8 @@ def _time(nanoseconds: int) -> int | None:
     return nanoseconds if 0 < nanoseconds <= _LATEST_NS else None
 
 
-def _id(value: bytes, length: int) -> str | None:
-    return value.hex() if len(value) == length and any(value) else None
+def _id(value: bytes, length: int) -> bytes | None:
+    return value if len(value) == length and any(value) else None
 
 
 def _text(value: Any, limit: int = 1024) -> str | None:
@@ -263,7 +270,7 @@ def _of_span(span: Any, attributes: Mapping[str, Any], ran: _Origin, kinds: _Kin
         operation == semconv.OPERATION_RETRIEVAL and semconv.REQUEST_STATUS in attributes
     )
     at = ended or began or 0
-    place: tuple[int, str] | None = (2, span_id) if is_own else None
+    place = (2, span_id) if is_own else None
     if operation == semconv.OPERATION_EVALUATION and parent and semconv.VERDICT in attributes:
         # If several retrieval spans have scores, the verdict is on the one beside the request's own span.
         place = (1, parent)

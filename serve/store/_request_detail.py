@@ -70,9 +70,7 @@ def one_request(
     row = replace(row, excess=sum(max(0.0, means[kind] - place) for kind, place in turned if kind in means))
     deployed = _last_deployment(database, row)
     scores = tuple(_scores(database, number, _usual(database, sums, row, deployed)))
-    contexts = _contexts(database, (trace, span)) or _contexts(
-        database, tuple(map(bytes.fromhex, home_of(row.run_id)))
-    )
+    contexts = _contexts(database, (trace, span)) or _contexts(database, home_of(row.run_id))
     values = {one.name: one.value for one in scores if one.status == "ok"}
     refused = is_refused(row.verdict_codes, values.get("judged_refusal", values.get("refusal")))
     nothing_found = all(one.carried for one in contexts) and values.get("empty_retrieval") == 1.0
@@ -196,7 +194,7 @@ def _contexts(database: Database, owner: tuple[bytes | None, ...]) -> tuple[Cont
         owner,
     )
     return tuple(
-        ContextView(number=place, id=document, score=score, text=text, carried=bytes(span).hex() == CARRIED)
+        ContextView(number=place, id=document, score=score, text=text, carried=span == CARRIED)
         for place, (document, score, text, span) in enumerate(rows, start=1)
     )
 

@@ -46,7 +46,7 @@ _PUT_REQUEST = (
     f"{', '.join(f'{name} = excluded.{name}' for name in ('at', *_REQUEST))}"
 )
 _SAME = tuple(name for name in _REQUEST if name in {one.name for one in fields(RequestPart)} - {
-    "trace_id", "verdict", "question", "answer", "received", "alarms", "segments", "metadata",
+    "verdict", "question", "answer", "received", "alarms", "segments", "metadata",
 })  # fmt: skip
 """Columns that are fields of a `RequestPart`, unchanged."""
 _NAMED = ("framework", "status", "environment")
@@ -116,6 +116,13 @@ def segments_of(
     return {name: value for name, value in found.items() if len(name) <= MAX_NAME and len(value) <= MAX_NAME}
 
 
+def stored_segments(
+    language: str | None, retriever: str | None, metadata: str | None, distinct: str | None
+) -> dict[str, str]:
+    """Return the segments of a stored request, from its columns."""
+    return segments_of(language, retriever, json.loads(metadata or "{}"), json.loads(distinct or "{}"))
+
+
 def kinds_of(database: Database, after: int = -1) -> dict[int, Kind]:
     """Return the kinds of scores by id, of ids greater than `after`."""
     return {
@@ -149,7 +156,7 @@ class Rows:
         self._touched: set[int] = set()
 
     def put(self, batch: Batch, now_ms: int) -> None:
-        """Store a batch.
+        """Store a batch, in a transaction of its own.
 
         Args:
             batch: The received parts.
@@ -175,8 +182,10 @@ class Rows:
         self._put_chunks(batch.retrieved, texts, now_ms)
         if changes:
             self._put_requests(changes, texts, now_ms)
+        self._count_dropped(batch.dropped)
+        self._finish()
 
-    def count_dropped(self, counts: Iterable[DroppedCount]) -> None:
+    def _count_dropped(self, counts: Iterable[DroppedCount]) -> None:
         """Store the numbers of requests that meters have dropped; the greatest count of each slot."""
         self._database.executemany(
             "INSERT INTO dropped VALUES (?, ?, ?, ?, ?, ?) "
@@ -195,8 +204,8 @@ class Rows:
             ],
         )
 
-    def finish(self) -> None:
-        """Record the changed slots; called last in a transaction."""
+    def _finish(self) -> None:
+        """Record the changed slots; after this, other writers may add names."""
         touched, self._touched = self._touched, set()
         self._database.executemany(NEXT_GENERATION, [(slot,) for slot in touched])
         self._database.execute("UPDATE revision SET number = number + 1")
@@ -217,15 +226,15 @@ class Rows:
     def _changes(self, parts: Sequence[RequestPart], kept: Mapping[str, _StoredRequest]) -> list[_Change]:
         """Merge parts with stored rows and earlier retrievals; return the changes."""
         loose = self._loose([part.trace_id for part in parts])
-        used: list[tuple[bytes, bytes]] = []
+        used: list[tuple[bytes | None, bytes]] = []
         changes: list[_Change] = []
         for part in parts:
             known = kept.get(part.run_id)
             whole = part if known is None else known.part.merge(part)
-            for place in {part.place, whole.place} - {None}:
-                where = _where(whole.trace_id, place)
-                earlier = None if where is None else loose.pop(where, None)
-                if where is not None and earlier is not None:
+            for place in filter(None, {part.place, whole.place}):
+                where = (whole.trace_id, place[1])
+                earlier = loose.pop(where, None)
+                if earlier is not None:
                     used.append(where)
                     whole = whole.merge(*(replace(each, run_id=part.run_id) for each in earlier))
             if known is None or whole != known.part:
@@ -245,7 +254,7 @@ class Rows:
             service = self._names.of("service", whole.service)
             self._appearances.note(service or "", parts, whole.at_ms)
             stored = now_ms if kept is None else kept.stored
-            home = bytes.fromhex(home_of(whole.run_id)[0])
+            home, _ = home_of(whole.run_id)
             rows.append((whole.run_id, home, whole.at_ms, stored, *self._columns(whole, texts)))
         self._database.executemany(_PUT_REQUEST, rows)
         self._appearances.write()
@@ -273,8 +282,7 @@ class Rows:
         span_rank, span_id = (None, None) if part.place is None else part.place
         row = {
             **{name: getattr(part, name) for name in _SAME},
-            "trace_id": part.trace_id and bytes.fromhex(part.trace_id),
-            "span_id": span_id and bytes.fromhex(span_id),
+            "span_id": span_id,
             "span_rank": span_rank,
             "service": service,
             "workflow": workflow,
@@ -319,7 +327,9 @@ class Rows:
             "VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
             [
                 (
-                    *(bytes.fromhex(one) for one in (found.trace_id, found.owner, found.span_id)),
+                    found.trace_id,
+                    found.owner,
+                    found.span_id,
                     now_ms,
                     found.retriever,
                     json.dumps({name: list(one) for name, one in found.scores.items()}),
@@ -330,22 +340,22 @@ class Rows:
         owners = {(found.trace_id, found.owner) for found in loose}
         rows = self._database.among(
             "SELECT run_id, trace_id, span_id FROM request WHERE trace_id IN (these)",
-            [bytes.fromhex(trace_id) for trace_id in {trace_id for trace_id, _ in owners}],
+            {trace_id for trace_id, _ in owners},
         )
         return [
             # 0: the stored certainty of the span is at least as high.
-            RequestPart(run_id=run_id, trace_id=trace_id.hex(), place=(0, span_id.hex()))
+            RequestPart(run_id=run_id, trace_id=trace_id, place=(0, span_id))
             for run_id, trace_id, span_id in rows
-            if span_id is not None and (trace_id.hex(), span_id.hex()) in owners
+            if (trace_id, span_id) in owners
         ]
 
-    def _loose(self, trace_ids: Iterable[str | None]) -> dict[tuple[bytes, bytes], list[RequestPart]]:
+    def _loose(self, trace_ids: Iterable[bytes | None]) -> dict[tuple[bytes | None, bytes], list[RequestPart]]:
         """Return earlier retrievals' reports about requests of these traces, by trace and span."""
         rows = self._database.among(
             "SELECT trace_id, owner, retriever, scores FROM loose WHERE trace_id IN (these)",
-            [bytes.fromhex(one) for one in dict.fromkeys(trace_ids) if one is not None],
+            {one for one in trace_ids if one is not None},
         )
-        found: dict[tuple[bytes, bytes], list[RequestPart]] = {}
+        found: dict[tuple[bytes | None, bytes], list[RequestPart]] = {}
         for trace_id, owner, retriever, scores in rows:
             values = {name: ScorePart(reported=Value(*one)) for name, one in json.loads(scores).items()}
             found.setdefault((trace_id, owner), []).append(
@@ -359,7 +369,9 @@ class Rows:
             "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
             [
                 (
-                    *(bytes.fromhex(one) for one in (found.trace_id, found.owner, found.span_id)),
+                    found.trace_id,
+                    found.owner,
+                    found.span_id,
                     rank,
                     found.at_ms,
                     now_ms,
@@ -440,12 +452,6 @@ class Rows:
 _TEXT_NUMBERS = "SELECT hash, id FROM text WHERE hash IN (these)"
 
 
-def _where(trace_id: str | None, place: tuple[int, str] | None) -> tuple[bytes, bytes] | None:
-    if trace_id is None or place is None:
-        return None
-    return bytes.fromhex(trace_id), bytes.fromhex(place[1])
-
-
 def _part(run_id: str, row: Sequence[Any], scores: Mapping[str, ScorePart]) -> RequestPart:
     """Return the stored part of a request."""
     kept: dict[str, Any] = dict(zip(_REQUEST, row, strict=False))
@@ -458,11 +464,9 @@ def _part(run_id: str, row: Sequence[Any], scores: Mapping[str, ScorePart]) -> R
             tuple(json.loads(kept["codes"])),
             tuple(json.loads(kept["reasons"])),
         )
-    span_id = kept["span_id"]
     return RequestPart(
         run_id=run_id,
-        trace_id=kept["trace_id"] and kept["trace_id"].hex(),
-        place=None if span_id is None else (kept["span_rank"], span_id.hex()),
+        place=None if kept["span_id"] is None else (kept["span_rank"], kept["span_id"]),
         question=question,
         answer=answer,
         received=None if kept["received"] is None else bool(kept["received"]),

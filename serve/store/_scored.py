@@ -24,20 +24,17 @@ def from_scored_run(scored: ScoredRun, clock_ns: Callable[[], int] = time.time_n
     """Return a scored request as parts for the store, with its texts."""
     run, sample = scored.run, scored.sample
     now = clock_ns()
-    trace_id = None if run.trace_id is None else f"{run.trace_id:032x}"
     place = run.target or run.parent
-    span_id = f"{place.span_id:016x}" if place is not None and place.is_valid else None
-    if span_id is None and trace_id is not None:
-        first = next((each.target for each in run.retrievals if each.target is not None), None)
-        span_id = None if first is None else f"{first.span_id:016x}"
+    if run.trace_id is not None and not (place and place.is_valid):
+        place = next((each.target for each in run.retrievals if each.target is not None), None)
     verdict = scored.verdict
     segments = {
         name: None if value == UNKNOWN else clean(value, MAX_SEGMENT_CHARS) for name, value in _SEGMENTS.of(run)
     }
     part = RequestPart(
         run_id=clean(run.run_id, MAX_NAME),
-        trace_id=trace_id,
-        place=None if span_id is None else (2, span_id),
+        trace_id=None if run.trace_id is None else run.trace_id.to_bytes(16, "big"),
+        place=(2, place.span_id.to_bytes(8, "big")) if place and place.is_valid else None,
         started_ns=run.started_ns,
         ended_ns=run.ended_ns,
         noted_ns=run.started_ns,

@@ -22,20 +22,12 @@ from ragmeter.watch.version_watch import SUPPORT
 from ._appearances import deployments_in
 from ._cells import Cells, Keep
 from ._database import Database
-from ._deployment_effects import (
-    WORDS,
-    DeploymentEffects,
-    bad_in,
-    effect,
-    had_enough_before,
-    parts_of,
-    worst_first,
-)
+from ._deployment_effects import DeploymentEffects, bad_in, effect, had_enough_before, parts_of, worst_first
 from ._lists import where_of
 from ._names import OWN_SEGMENTS, distinct_segments
 from ._overview import Selection, estimate_of
 from ._sums import Sums
-from ._tallies import Alike, Tallies
+from ._tallies import Alike, Tallies, VerdictBins
 from .health_views import DeploymentView, HealthView, LaneView, QuestionView, SignalView, bad_share
 from .views import Filters
 
@@ -147,11 +139,7 @@ class ServiceHealth:
             parts=lead.parts
             if lead is not None
             else parts_of(
-                (
-                    (one.verdict, one.all_parts(), over_time.total())
-                    for one, over_time in alike
-                    if one.service == whose
-                ),
+                ((one, over_time.total()) for one, over_time in alike if one.service == whose),
                 alike=_clustering(Selection(cells, of_one)),
             ),
             questions=tuple(_questions(database, about, since)),
@@ -165,7 +153,7 @@ class ServiceHealth:
         database: Database,
         between: Callable[..., Cells],
         place: tuple[str, str],
-        bins: Sequence[tuple[int, int, int, int]],
+        bins: tuple[tuple[int, int, int, int], ...],
         filters: Filters,
         bounds: tuple[int, int],
         by: str,
@@ -212,7 +200,7 @@ class ServiceHealth:
             support_before=mean(cells_before, SUPPORT),
             relevance=mean(cells_now, relevance),
             relevance_before=mean(cells_before, relevance),
-            bins=tuple(bins),
+            bins=bins,
             deployments=tuple(marks),
         )
 
@@ -262,16 +250,14 @@ def _clustering(chosen: Selection) -> Clustering | None:
 
 def _counts(
     alike: Iterable[tuple[Alike, Counter[int]]], by: str, n_bins: int
-) -> dict[tuple[str, str], list[tuple[int, int, int, int]]]:
+) -> dict[tuple[str, str], tuple[tuple[int, int, int, int], ...]]:
     """Return the number of requests by verdict in each bin, by service and lane."""
-    found: dict[tuple[str, str], list[list[int]]] = {}
+    found: dict[tuple[str, str], VerdictBins] = {}
     for one, over_time in alike:
-        place = one.service, one.value(by)
-        bins = found.setdefault(place, [[0, 0, 0, 0] for _ in range(n_bins)])
-        word = WORDS.index(one.verdict) if one.verdict in WORDS else 3
+        bins = found.setdefault((one.service, one.value(by)), VerdictBins(n_bins))
         for at, n in over_time.items():
-            bins[min(n_bins - 1, max(0, at))][word] += n
-    return {place: [(b[0], b[1], b[2], b[3]) for b in bins] for place, bins in found.items()}
+            bins.add(at, one.verdict, n)
+    return {place: bins.view() for place, bins in found.items()}
 
 
 def _questions(database: Database, filters: Filters, bounds: tuple[int, int]) -> Iterable[QuestionView]:
@@ -303,15 +289,15 @@ def _questions(database: Database, filters: Filters, bounds: tuple[int, int]) ->
         _, body, key, service, workflow, language, codes, at, trace, span, run_id = row_of[last]
         yield QuestionView(
             question=body,
-            key=bytes(key).hex()[:16],
+            key=key.hex()[:16],
             bad=shares[last],
             service=service or "",
             workflow=workflow or "",
             language=language,
             codes=tuple(json.loads(codes or "[]")),
             at_ms=at,
-            trace_id=trace and bytes(trace).hex(),
-            span_id=span and bytes(span).hex(),
+            trace_id=trace and trace.hex(),
+            span_id=span and span.hex(),
             run_id=run_id,
         )
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from ragmeter.metrics._process.bounded_table import BoundedTable
 
 from ._database import Database
-from ._rows import SLOT_MS, segments_of
+from ._rows import SLOT_MS, stored_segments
 
 OF_PERIOD = "r.at >= ? AND r.at < ?"
 """The SQL condition on requests of a period."""
@@ -20,7 +20,10 @@ _MOST_SLOTS = 2_100
 """Most cached slots, a week."""
 _MOST_COUNTS = 20_000
 """Most distinct kinds of requests in all cached slots together, 200 bytes each."""
-_COLUMNS = "r.codes, r.segments, r.metadata, r.verdict, r.language, r.service, r.workflow, r.retriever"
+ALIKE = "r.codes, r.segments, r.metadata, r.verdict, r.language, r.service, r.workflow, r.retriever"
+"""The columns that `alike_of` reads, as one JSON array."""
+WORDS = ("bad", "suspect", "good", "")
+"""The verdicts in the order of `VerdictBins`; empty: none."""
 
 
 class Alike(NamedTuple):
@@ -46,6 +49,25 @@ class Alike(NamedTuple):
         """Yield the requests' workflow and segments."""
         yield "workflow", self.workflow
         yield from self.parts.items()
+
+
+class VerdictBins:
+    """Numbers of requests by time and verdict.
+
+    Args:
+        count: Number of bins.
+    """
+
+    def __init__(self, count: int) -> None:
+        self._bins = [[0] * len(WORDS) for _ in range(count)]
+
+    def add(self, place: int, verdict: str | None, n: int = 1) -> None:
+        """Count requests; those before the first or after the last bin count in that."""
+        self._bins[min(len(self._bins) - 1, max(0, place))][WORDS.index(verdict or "")] += n
+
+    def view(self) -> tuple[tuple[int, int, int, int], ...]:
+        """Return the numbers of bad, suspect and good requests, and of those without a verdict, of each bin."""
+        return tuple((bad, suspect, good, none) for bad, suspect, good, none in self._bins)
 
 
 class Tallies:
@@ -80,7 +102,7 @@ class Tallies:
                 for alike, n in counts.items():
                     place = (slot * SLOT_MS - from_ms) // step_ms
                     found.setdefault(alike, Counter())[place] += n
-        return ((_read(alike), over_time) for alike, over_time in found.items())
+        return ((alike_of(alike), over_time) for alike, over_time in found.items())
 
     def _slots(self, database: Database, where: str, since: int, until: int) -> dict[int, Counter[str]]:
         """Return the counts of each slot; uncached ones are read together."""
@@ -113,15 +135,16 @@ def _slot_counts(
 ) -> Iterable[tuple[int, str, int]]:
     # Grouping by two values takes half as long as by nine.
     return database.execute(
-        f"SELECT (r.at - {from_ms}) / {step_ms}, {database.as_json.format(columns=_COLUMNS)}, count(*) "
+        f"SELECT (r.at - {from_ms}) / {step_ms}, {database.as_json.format(columns=ALIKE)}, count(*) "
         f"FROM request r WHERE {where} GROUP BY 1, 2",
         given,
     )
 
 
 @lru_cache(maxsize=4096)
-def _read(alike: str) -> Alike:
-    codes, named, metadata, verdict, language, service, workflow, retriever = json.loads(alike)
-    parts = segments_of(language, retriever, json.loads(metadata or "{}"), json.loads(named or "{}"))
+def alike_of(columns: str) -> Alike:
+    """Return the properties of requests, from their columns `ALIKE`."""
+    codes, named, metadata, verdict, language, service, workflow, retriever = json.loads(columns)
+    parts = stored_segments(language, retriever, metadata, named)
     reasons = tuple(json.loads(codes or "[]"))
     return Alike(verdict or "", reasons, service or "", workflow or "", parts)

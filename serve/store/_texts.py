@@ -14,9 +14,9 @@ from ._received import Batch
 
 def without_texts(batch: Batch) -> Batch:
     """Return a batch without questions, answers, chunks, and explanations that may quote them."""
-    return Batch(
-        tuple(map(_request, batch.requests)),
-        tuple(
+    return batch._replace(
+        requests=tuple(map(_request, batch.requests)),
+        retrieved=tuple(
             found._replace(chunks=tuple(chunk._replace(text=None) for chunk in found.chunks))
             for found in batch.retrieved
         ),

@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple
 
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 
@@ -28,7 +27,7 @@ from ._database import Database, Home
 from ._gap_list import decide_gap
 from ._keeping import Keeping
 from ._names import Names
-from ._received import Batch, DroppedCount, dropped_in, from_export_request
+from ._received import Batch, dropped_in, from_export_request, join_batches
 from ._rows import Rows
 from ._scored import from_scored_run
 from ._shadows import ShadowBoard
@@ -83,20 +82,12 @@ class StoreOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreStats:
-    """Size of the store, and counts of what it deleted or refused."""
+    """Size of the store, by a query."""
 
     requests: int = 0
     """Number of requests."""
     bytes: int = 0
     """Bytes in use; estimated for a database on a server."""
-    deleted: int = 0
-    """Requests deleted for lack of room or by age, since the store was opened."""
-    refused: int = 0
-    """Refused writes, since the store was opened."""
-    writable: bool = True
-    """Whether the last write succeeded."""
-    other: Mapping[str, int] = field(default_factory=dict)
-    """Refused distinct names by sort, since the store was opened: ``workflow``, ``score``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,14 +105,7 @@ class StoreState:
     deleted: int
     """Requests deleted for lack of room or by age, since the store was opened."""
     other: Mapping[str, int]
-    """As `StoreStats.other`."""
-
-
-class _Piece(NamedTuple):
-    """The data that one caller writes."""
-
-    telling: Batch
-    dropped: Sequence[DroppedCount] = ()
+    """Refused distinct names by sort, since the store was opened: ``workflow``, ``score``."""
 
 
 class Store(UnbufferedExporter):
@@ -147,7 +131,7 @@ class Store(UnbufferedExporter):
             )
         self._clock = clock
         self._shadows = ShadowBoard()
-        self._commits: GroupCommit[_Piece, None] = GroupCommit(
+        self._commits: GroupCommit[Batch, None] = GroupCommit(
             self._commit, lambda: StoreFullError("it was not written")
         )
         self._writing = self._commits.turn
@@ -186,17 +170,17 @@ class Store(UnbufferedExporter):
             StoreFullError: Nothing was stored.
             StoreRefusedError: It will never be accepted.
         """
-        telling = from_export_request(request, received_in(request) if received is None else received)
-        if telling.requests or telling.retrieved:
-            self._write(telling)
-        return len(telling.requests) + len(telling.retrieved)
+        batch = from_export_request(request, received_in(request) if received is None else received)
+        if batch.requests or batch.retrieved:
+            self._write(batch)
+        return len(batch.requests) + len(batch.retrieved)
 
     def take_metrics(self, request: ExportMetricsServiceRequest) -> None:
         """Store meters' counts of dropped requests and comparisons of retrievers; raises as `take`."""
         self._shadows.take(request)
         dropped = tuple(dropped_in(request))
         if dropped:
-            self._write(Batch(), dropped)
+            self._write(Batch(dropped=dropped))
 
     def export(self, batch: Sequence[ScoredRun]) -> None:
         """Store requests scored by this process.
@@ -207,7 +191,7 @@ class Store(UnbufferedExporter):
         """
         try:
             if batch:
-                self._write(_join_batches(map(from_scored_run, batch)))
+                self._write(join_batches(map(from_scored_run, batch)))
         except StoreFullError as error:
             raise TryLaterError(str(error), batch) from error
         except StoreRefusedError as error:
@@ -267,21 +251,13 @@ class Store(UnbufferedExporter):
         return more
 
     def stats(self) -> StoreStats:
-        """Return size and counts of the store."""
+        """Return the size of the store."""
         with self._writing:
             if self._closed:
-                return StoreStats(writable=False)
+                return StoreStats()
             with self._home.moment() as database:
                 (requests,) = database.execute("SELECT count(*) FROM request").fetchone()
-                size = self._home.size(database)
-            return StoreStats(
-                requests=requests,
-                bytes=size,
-                deleted=self._keeping.deleted,
-                refused=self._refused,
-                writable=self._writable,
-                other=dict(self._names.refused),
-            )
+                return StoreStats(requests=requests, bytes=self._home.size(database))
 
     def state(self) -> StoreState:
         """Return the state without a query, so that it returns at once even if the database hangs."""
@@ -347,42 +323,30 @@ class Store(UnbufferedExporter):
             _log.warning("%s; requests are kept until this server ends", error)
             return File(None, options.max_bytes)
 
-    def _write(self, telling: Batch, dropped: Sequence[DroppedCount] = ()) -> None:
-        if not self.options.texts:
-            telling = without_texts(telling)
-        self._commits.put(_Piece(telling, dropped))
+    def _write(self, batch: Batch) -> None:
+        self._commits.put(batch if self.options.texts else without_texts(batch))
 
-    def _commit(self, pieces: Sequence[_Piece]) -> Sequence[None]:
+    def _commit(self, batches: Sequence[Batch]) -> Sequence[None]:
         kept = False
         try:
             if self._closed:
                 raise StoreFullError("the store is closed")
             with self._home.transaction():
-                self._rows.put(_join_batches(piece.telling for piece in pieces), int(self._clock() * 1000))
-                self._rows.count_dropped([each for piece in pieces for each in piece.dropped])
-                self._rows.finish()
+                self._rows.put(join_batches(batches), int(self._clock() * 1000))
             kept = True
             self._why["write"] = None
         except self._home.errors as error:
-            if isinstance(error, self._home.refusals) and len(pieces) == 1:  # else which?
+            if isinstance(error, self._home.refusals) and len(batches) == 1:  # else which?
                 raise StoreRefusedError(f"the store does not take it: {self._home.why(error)}") from error
             why = self._why["write"] = self._home.why(error)
             self._failed_at = time.monotonic()
             raise StoreFullError(f"the store does not take it: {why}") from error
         finally:
             if not kept:
-                self._refused += len(pieces)
+                self._refused += len(batches)
                 self._names.forget()
                 self._rows.forget()
-        return [None] * len(pieces)
-
-
-def _join_batches(batches: Iterable[Batch]) -> Batch:
-    every = list(batches)
-    return Batch(
-        tuple(part for one in every for part in one.requests),
-        tuple(found for one in every for found in one.retrieved),
-    )
+        return [None] * len(batches)
 
 
 def _on_server(url: str) -> Home:

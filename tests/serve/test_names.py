@@ -132,7 +132,7 @@ def test_every_column_of_names_has_a_bound_and_an_other(tmp_path, one_score):
             kept.take_metrics(dropped_by(number))
         for number in range(MOST_DECIDED + 20):
             kept.decide_gap(f"{number:08x}", "closed")
-        refused = kept.stats().other
+        refused = kept.state().other
     for table, column, values in texts_of(place):
         if column in OF_ONE_REQUEST.get(table, ()):
             continue

@@ -134,7 +134,7 @@ def test_names_are_bounded_over_all_servers(runs, address):
     with store(address) as one, store(address) as other:
         for number in range(60):
             (one if number % 2 else other).export([named(runs[0], number)])
-        assert one.stats().other.get("workflow", 0) + other.stats().other.get("workflow", 0) == 10
+        assert one.state().other.get("workflow", 0) + other.state().other.get("workflow", 0) == 10
     assert len(workflows_in(address)) == 50
 
 
@@ -148,7 +148,7 @@ def test_names_that_one_server_forgets_are_forgotten_by_all(runs, address):
         upkept(other)
         for number in (3, 100):
             one.export([named(runs[0], number, now[0])])
-        assert one.stats().other == {}
+        assert one.state().other == {}
     assert workflows_in(address) == {"flow-3", "flow-100"}
 
 
@@ -172,7 +172,7 @@ def test_one_looks_after_the_store_and_sums_stay(runs, address):
         for server in servers:  # whoever was turned away has its turn
             upkept(server)
         after = [server.reader().overview(month) for server in servers]
-        assert sum(server.stats().deleted for server in servers) == 4
+        assert sum(server.state().deleted for server in servers) == 4
         assert {server.stats().requests for server in servers} == {4}
     for overview in after:
         assert overview.requests == before.requests == 8
