@@ -1,6 +1,6 @@
 """Link stored requests to conversations, and count how values within one correlate, as a meter counts them.
 
-`Cells` passes in each request it counts, and those of the half hour before, in order of time. The pairs of
+`_counting` passes in each request it counts, and those of the half hour before, in order of time. The pairs of
 values within one conversation are added to the sums of the counted requests.
 """
 
@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ragmeter.quality.conversations import SILENCE_S, Conversations, ConversationSums
 from ragmeter.quality.moments import FreeMoments
 
+from ._cells import GroupKey, Home, Keep
 from ._database import Database
 
 if TYPE_CHECKING:
-    from ._cells import GroupKey, Home, Keep, StoredRequest
+    from ._counting import StoredRequest
 
 _Row = tuple[Any, ...]
 _GOES_ON = (
@@ -87,8 +88,7 @@ class Turns:
                 key = name, value.measurement
                 place = places.setdefault(key, len(places))
                 judged = value.kind is not None and value.kind.judged
-                rate = (request.judge_rate or 1.0) * (value.asked_with or 1.0)
-                weight = 1.0 / rate if judged else 1.0
+                weight = 1.0 / request.rate_of(value) if judged else 1.0
                 for group in request.groups:
                     if not keep.has(group.segment, name):
                         continue

@@ -13,7 +13,15 @@ from typing import NamedTuple
 from ragmeter.quality.segments import OTHER, segment_text
 
 from ._database import Database
-from ._names import BOUNDS, FORGOTTEN, MAX_SEGMENTS, MAX_VALUES, distinct_segments, times_forgotten
+from ._names import (
+    BOUNDS,
+    FORGOTTEN,
+    MAX_SEGMENTS,
+    MAX_VALUES,
+    distinct_segments,
+    recorded_segments,
+    times_forgotten,
+)
 from ._parts import SHARE_KINDS, UNKNOWN_DEFINITION, Kind
 from ._rows import kinds_of, stored_segments
 
@@ -129,14 +137,11 @@ def _unused_kinds(database: Database, scores: set[str], judges: set[str]) -> lis
 
 def _forget_segments(database: Database) -> bool:
     """Delete unused values of segments that are full; return whether there were any."""
-    values: dict[str, set[str]] = {}
-    for name, value in database.execute("SELECT name, value FROM segment"):
-        values.setdefault(name, set()).add(value)
-    named = {name for (name,) in database.execute("SELECT name FROM segment_name")}
+    values, named = recorded_segments(database)
     is_crowded = max(len(values), len(named)) >= MAX_SEGMENTS
     full = {name for name, some in values.items() if is_crowded or len(some) >= MAX_VALUES}
     full |= named if is_crowded else set()
-    left = {name: set(values.get(name, ())) for name in full}
+    left = {name: values.get(name, set()) for name in full}
     unused_names = set(named) if is_crowded else set()
     if full:
         for language, retriever, metadata, segments in database.execute(

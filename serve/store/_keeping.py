@@ -7,9 +7,10 @@ week.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, TypeAlias
 
 from ._cells import Cells
+from ._counting import count_requests
 from ._database import Database, Home
 from ._forgetting import forget_unused, known_names
 from ._names import distinct_segments
@@ -46,13 +47,8 @@ _SLOTS_LEFT = 24
 """Hours after which the sums of slots are deleted: the sums of their hour exist by then."""
 
 
-class Summed(NamedTuple):
-    """Computed sums to store."""
-
-    statement: str
-    """The statement that stores them."""
-    arguments: tuple[object, ...]
-    """The arguments of the statement."""
+Summed: TypeAlias = tuple[str, tuple[object, ...]]
+"""Computed sums: the statement that stores them, and its arguments."""
 
 
 class Keeping:
@@ -86,7 +82,7 @@ class Keeping:
             ).fetchone()
             if found is not None:
                 slot, generation = found
-                return Summed(_KEEP_SLOT, (generation, _packed(database, slot, SLOT_MS), slot))
+                return _KEEP_SLOT, (generation, _packed(database, slot, SLOT_MS), slot)
             found = database.execute(
                 f"SELECT seen.hour, seen.generation FROM ({HOURS}) seen "
                 "LEFT JOIN rollup ON rollup.hour = seen.hour WHERE seen.hour < ? AND "
@@ -94,7 +90,7 @@ class Keeping:
                 (hour,),
             ).fetchone()
             if found is not None:
-                return Summed(_KEEP_HOUR, (*found, _packed(database, found[0], HOUR_MS)))
+                return _KEEP_HOUR, (*found, _packed(database, found[0], HOUR_MS))
         return None
 
     def step(self, now: float, summed: Summed | None, *, tries: bool = False) -> bool:
@@ -185,7 +181,7 @@ def _archive(database: Database, rows: Sequence[tuple[int, int]]) -> None:
     for number, at in rows:
         by_hour.setdefault(at // HOUR_MS, []).append(number)
     for hour, numbers in by_hour.items():
-        cells = Cells.of(database, numbers, distinct)
+        cells = count_requests(database, numbers, distinct)
         kept = database.execute("SELECT cells FROM archive WHERE hour = ?", (hour,)).fetchone()
         if kept is not None:
             cells.add(Cells.unpack(kept[0]).known(known_names(database)))

@@ -150,9 +150,10 @@ class Names:
         for sort, name in self._database.execute("SELECT sort, name FROM name"):
             if sort in self._known:
                 self._known[sort].add(name)
-        self._named.update(name for (name,) in self._database.execute("SELECT name FROM segment_name"))
-        for name, value in self._database.execute("SELECT name, value FROM segment"):
-            self._values.setdefault(name, set()).add(value)
+        values, named = recorded_segments(self._database)
+        self._named |= named
+        for name, some in values.items():
+            self._values.setdefault(name, set()).update(some)
 
 
 def times_forgotten(database: Database) -> int:
@@ -186,12 +187,17 @@ class DistinctSegments(dict[str, frozenset[str]]):
         return DistinctSegments({name: some for name, some in self.items() if name in self.named}, self.named)
 
 
-def distinct_segments(database: Database) -> DistinctSegments:
-    """Return the segments, with their distinguished values."""
+def recorded_segments(database: Database) -> tuple[dict[str, set[str]], set[str]]:
+    """Return the recorded values by segment, and the names of segments that applications declared."""
     values: dict[str, set[str]] = {}
     for name, value in database.execute("SELECT name, value FROM segment"):
         values.setdefault(name, set()).add(value)
-    named = {name for (name,) in database.execute("SELECT name FROM segment_name")}
+    return values, {name for (name,) in database.execute("SELECT name FROM segment_name")}
+
+
+def distinct_segments(database: Database) -> DistinctSegments:
+    """Return the segments, with their distinguished values."""
+    values, named = recorded_segments(database)
     # Metadata may have had too many values before an application declared it as a segment.
     bounded = {
         name: frozenset(sorted(some)[:MAX_VALUES] if name in named else some)

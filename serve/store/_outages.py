@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from ._cells import FAILED
+from ._counting import FAILED
 from ._database import Database
 from ._lists import where_of
 from ._rows import SLOT_MS

@@ -11,7 +11,8 @@ from ragmeter.quality.estimate import estimate
 from ragmeter.quality.estimates import Estimate
 from ragmeter.quality.objectives import Objective, Objectives
 
-from ._cells import BINS, COST_UNITS, Cell, CellKey, Cells, GroupKey
+from ._cells import BINS, Cell, CellKey, Cells, GroupKey
+from ._counting import COST_UNITS
 from ._measured import MeasuredScore, settle
 from ._parts import UNKNOWN_DEFINITION, Kind
 from .views import Filters, Group, JudgeUse, ScoreSummary, TrendPoint

@@ -20,12 +20,12 @@ from ._lists import means_before, rows_of
 from ._measured import MeasuredScore
 from ._overview import Selection, usual_of
 from ._received import CARRIED, home_of
+from ._rows import SLOT_MS
 from ._stages import documents_of, stages_of
 from ._sums import Sums
 from .views import ContextView, Filters, GapView, ItemView, RequestRow, RequestView, ScoreView
 
 _TRACE_ID = 32
-_SLOT_MS = 300_000
 MAX_SIBLINGS = 50
 _MOST_SAME = 5_000
 """Most requests with the same question to count, the newest."""
@@ -57,11 +57,11 @@ def one_request(
     ).fetchone()
     sample_rate, judge_sample_rate, selection, trace, span, stored_stages, question = chances
     (row,) = rows_of(database, [number], {})
-    slot = row.at_ms // _SLOT_MS * _SLOT_MS
+    slot = row.at_ms // SLOT_MS * SLOT_MS
     place = row.service, row.workflow
     means = {
         kind: mean
-        for *each, kind, mean in means_before(database, sums, slot, slot + _SLOT_MS, place)
+        for *each, kind, mean in means_before(database, sums, slot, slot + SLOT_MS, place)
         if each == [*place]
     }
     turned = database.execute(
@@ -137,7 +137,7 @@ def _usual(
     if deployed is not None:
         before = Selection(sums.day_before(database, deployed[1], WHOLE), filters).scores()
     if not any(usual_of(cell) for cell in before.values()):
-        until = row.at_ms // _SLOT_MS * _SLOT_MS + _SLOT_MS
+        until = row.at_ms // SLOT_MS * SLOT_MS + SLOT_MS
         before = Selection(sums.day_before(database, until, WHOLE), filters).scores()
     return before
 

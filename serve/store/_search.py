@@ -12,6 +12,7 @@ from typing import TypeAlias
 from ragmeter.quality.segments import OTHER
 
 from ._cells import CellKey, Cells, GroupKey
+from ._counting import count_requests
 from ._database import Database
 from ._lists import where_of
 from ._names import DistinctSegments
@@ -49,7 +50,7 @@ def with_part(
         numbers = [number for at, number in found if began <= at < ended]
         cells = Cells()
         if numbers:
-            ours = Cells.of(database, numbers, DistinctSegments({}, frozenset()))
+            ours = count_requests(database, numbers, DistinctSegments({}, frozenset()))
             cells.groups = {GroupKey(*key[:2], segment): counts for key, counts in ours.groups.items()}
             cells.scores = {CellKey(*key[:2], segment, *key[3:]): cell for key, cell in ours.scores.items()}
             together.add(cells)

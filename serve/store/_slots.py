@@ -16,6 +16,7 @@ from ragmeter.metrics import ScoreDirection
 from ragmeter.quality.sums import SlotSums
 
 from ._cells import Cells
+from ._counting import count_requests
 from ._database import Database
 from ._measured import settle
 from ._names import distinct_segments
@@ -71,7 +72,9 @@ def _slot(database: Database, began_ms: int) -> ReceivedSlot:
         tuple(
             SlotSums(at, counted)
             for environment, numbers in sorted(came.items())
-            for counted in _sums(Cells.of(database, numbers, distinct, with_parts=True), environment, only)
+            for counted in _sums(
+                count_requests(database, numbers, distinct, with_parts=True), environment, only
+            )
         ),
         tuple(sorted(self_reporting)),
     )

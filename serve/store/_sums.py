@@ -16,6 +16,7 @@ from typing import overload
 from ragmeter.metrics._process.bounded_table import BoundedTable
 
 from ._cells import ALL, Cells, Keep
+from ._counting import count_between
 from ._database import Database
 from ._forgetting import Known, known_names
 from ._names import distinct_segments
@@ -208,7 +209,7 @@ class Sums:
             else:
                 runs.append([place])
         for run in runs:
-            counted = Cells.between(database, moments[run[0] : run[-1] + 2], distinct_segments(database), keep)
+            counted = count_between(database, moments[run[0] : run[-1] + 2], distinct_segments(database), keep)
             for place in run:
                 found[place] = one = counted[place - run[0]]
                 self._remember(*spans[place][:2], one)
