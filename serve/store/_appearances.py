@@ -22,11 +22,7 @@ _Key = tuple[str, str, str]
 
 
 class Appearances:
-    """Records when each version, model or prompt was first seen. For the one writer, within its transaction.
-
-    Args:
-        database: The writer's connection.
-    """
+    """When each version, model or prompt was first seen. For the one writer, within its transaction."""
 
     def __init__(self, database: Database) -> None:
         self._database = database

@@ -32,11 +32,8 @@ def earlier(
 ) -> tuple[list[_Row], list[_Row]]:
     """Return the preceding requests of the same conversations, in order of time, and their scores.
 
-    Args:
-        database: A connection that reads.
-        present: Rows of the requests to count, in order of time.
-        requests: The SELECT statement of such rows, without conditions.
-        scores: The SELECT statement of the scores to count, with a condition.
+    `present` are the rows of the requests to count, in order of time; `requests` and `scores` the SELECT
+    statements of such rows, the first without conditions.
     """
     if not present:
         return [], []

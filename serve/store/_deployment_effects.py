@@ -49,11 +49,7 @@ class DeploymentEffect(NamedTuple):
 
 
 class DeploymentEffects:
-    """Computes the effects of deployments. Thread-safe: its cache is replaced as a whole.
-
-    Args:
-        clock: Seconds since the epoch.
-    """
+    """The effects of deployments. Thread-safe: its cache is replaced as a whole."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
@@ -218,10 +214,8 @@ def parts_of(
 ) -> tuple[PartView, ...]:
     """Return the values of the segment that separates the bad requests best, or () if none does.
 
-    Args:
-        after: Requests that are alike and their number, since the deployment or of the whole period.
-        before: Those before it.
-        alike: The similarity within conversations of `after`, which is taken for that of each part.
+    `after` and `before` are requests that are alike and their number, since a deployment, or in the whole
+    period, and before it; `alike` the similarity within conversations of `after`, taken for that of each part.
     """
     sides: tuple[dict[str, dict[str, Counter[bool]]], ...] = ({}, {})
     for side, counted in zip(sides, (after, before), strict=True):

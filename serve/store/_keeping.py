@@ -52,14 +52,7 @@ Summed: TypeAlias = tuple[str, tuple[object, ...]]
 
 
 class Keeping:
-    """Sums up hours, and deletes requests beyond the age or size limit.
-
-    Args:
-        home: The storage.
-        keep_s: Retention of requests in seconds.
-        max_bytes: Most bytes of the store.
-        by_service: Retention in seconds of services with another one, by name.
-    """
+    """Sums up hours, and deletes requests beyond the size or the age limit, by which services may differ."""
 
     def __init__(self, home: Home, keep_s: float, max_bytes: int, by_service: Mapping[str, float]) -> None:
         self._home = home
@@ -94,15 +87,9 @@ class Keeping:
         return None
 
     def step(self, now: float, summed: Summed | None, *, tries: bool = False) -> bool:
-        """Store sums, and delete some requests beyond the limits.
+        """Store the result of `sum_next`, and delete some requests; return whether there is more to do.
 
-        Args:
-            now: Seconds since the epoch.
-            summed: The result of `sum_next`.
-            tries: Whether to write in any case, to test whether that succeeds.
-
-        Returns:
-            Whether there is more to do.
+        `tries`: write in any case, to test whether that succeeds.
         """
         with self._home.transaction() as database:
             if tries:

@@ -52,13 +52,7 @@ _EXCESS = (
 
 
 class Lists:
-    """Reads lists, within one snapshot of the store.
-
-    Args:
-        database: A connection that reads.
-        sums: The sums over periods.
-        members: The ids of the requests of `Filters.gap`.
-    """
+    """Reads lists, within one snapshot of the store; `members` are the ids of the requests of `Filters.gap`."""
 
     def __init__(self, database: Database, sums: Sums, members: Collection[str] = ()) -> None:
         self._database = database
@@ -306,12 +300,6 @@ def list_where(
     """Return the SQL condition on requests ``r`` for all filters of a list, and its arguments.
 
     Slow conditions are evaluated once, into a temporary table: of a search, the newest `MOST_HITS` requests.
-
-    Args:
-        filters: The filters of the list.
-        bounds: The period, in milliseconds.
-        database: A connection that reads.
-        members: The ids of the requests of `Filters.gap`.
     """
     if filters.gap is not None:
         database.execute("CREATE TEMP TABLE IF NOT EXISTS gap_request (run_id TEXT)")
@@ -366,12 +354,9 @@ def _scores_where(filters: Filters) -> tuple[list[str], list[Any]]:
 def rows_of(
     database: Database, numbers: Sequence[int], more: Mapping[int, tuple[float | None, int]]
 ) -> list[RequestRow]:
-    """Return requests as lines, in the order of `numbers`.
+    """Return requests by the ids of their rows, as lines in this order.
 
-    Args:
-        database: A connection that reads.
-        numbers: The ids of their rows.
-        more: By id, the excess over the usual scores, and the number of requests with the question.
+    `more`: by id, the excess over the usual scores, and the number of requests with the question.
     """
     scores: dict[int, dict[str, ScoreValue]] = {}
     rows = database.among(

@@ -69,10 +69,7 @@ def in_order(parts: Iterable[Mapping[MeasuredScore, Cell]]) -> dict[str, tuple[s
     """Return the measurements of each score, the one to show first.
 
     That is the one with the most values since the youngest of them began: after a switch the new judge;
-    during a trial of a second judge, the one that judges most requests.
-
-    Args:
-        parts: The cells of successive periods, in order of time.
+    during a trial of a second judge, the one that judges most requests. `parts` are in order of time.
     """
     values: dict[str, list[dict[str, int]]] = {}
     seen: dict[str, set[str]] = {}

@@ -47,8 +47,7 @@ MAX_SEGMENT_CHARS = 64
 class Names:
     """The names that the store distinguishes. For the writer, within its transaction.
 
-    Args:
-        database: The writer's connection. Other processes may add and delete names between two transactions.
+    Other processes may add and delete names between two transactions.
     """
 
     def __init__(self, database: Database) -> None:
@@ -104,13 +103,9 @@ class Names:
         return service, workflow
 
     def note_segments(self, segments: Mapping[str, str], named: Iterable[str]) -> None:
-        """Record the values of each segment.
+        """Record the values of each segment; `named` are the segments declared by the application.
 
         Of metadata, one more than the bound is stored, to show that the bound is exceeded.
-
-        Args:
-            segments: The request's values of segments, by name.
-            named: The segments declared by its application.
         """
         self.count_forgotten()
         for name in named:

@@ -42,12 +42,7 @@ def new_in(
 ) -> tuple[NewSince, ...]:
     """Return the values that are in `after` and not in `before`, the most frequent first.
 
-    Args:
-        before: Sums of the time before.
-        after: Sums of the time since, in order of time.
-        service: The service to compare; empty: all.
-        workflow: The workflow to compare; empty: requests without one.
-        distinct: The distinguished values of segments.
+    `after` is in order of time. An empty `service` is all services, an empty `workflow` requests without one.
     """
 
     def values(cells: Cells) -> Iterator[tuple[_Value, int]]:

@@ -28,13 +28,7 @@ _FAILED = (
 
 
 def outages(database: Database, filters: Filters, bounds: tuple[int, int]) -> tuple[JudgeOutage, ...]:
-    """Return the periods in which judged scores failed, in order of time.
-
-    Args:
-        database: A connection that reads.
-        filters: The requests to count.
-        bounds: The period, in milliseconds.
-    """
+    """Return the periods in which judged scores failed, in order of time."""
     where, given = where_of(filters, bounds, database.has_word)
     slot = f"r.at / {SLOT_MS}"
     found: list[list[Any]] = []

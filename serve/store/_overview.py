@@ -78,13 +78,7 @@ def _on_scale(kind: Kind, place: float) -> float:
 
 
 class Selection:
-    """The sums that match the filters.
-
-    Args:
-        cells: All sums.
-        filters: The requests to count.
-        objectives: The thresholds of good values.
-    """
+    """The sums that match the filters."""
 
     def __init__(self, cells: Cells, filters: Filters, objectives: Objectives | None = None) -> None:
         self._cells = cells
@@ -117,9 +111,7 @@ class Selection:
     ) -> tuple[Group, ...]:
         """Return workflows and their segments, irrespective of the selected segment.
 
-        Args:
-            distinct: The distinguished segments.
-            order: The order of the measurements of each service's scores.
+        `order`: the order of the measurements of each service's scores.
         """
         requests = {
             key: counts["requests"]
@@ -231,12 +223,8 @@ def summaries(
 ) -> Iterator[ScoreSummary]:
     """Yield each score of each service, of its measurements the one to show first.
 
-    Args:
-        scores: The cells, by service.
-        before: The cells of the time before, by service.
-        parts: The cells of successive periods, each with its beginning and end.
-        order: The order of the measurements of each service's scores.
-        objective: Returns the objective of a score.
+    `before` are the cells of the time before, `parts` those of successive periods with beginning and end,
+    `order` the order of the measurements of each service's scores.
     """
     for service, cells in scores.items():
         lines = trends((began, ended, all_.get(service, {})) for began, ended, all_ in parts)

@@ -111,9 +111,7 @@ def join_batches(batches: Iterable[Batch]) -> Batch:
 def from_export_request(request: ExportRequest, received: ExportedRecords) -> Batch:
     """Parse the spans and events of scope ``ragmeter`` in an export request.
 
-    Args:
-        request: The export request.
-        received: The result of `received_in` for it, so that attributes are not parsed twice.
+    `received` is the result of `received_in` for it, so that attributes are not parsed twice.
     """
     parts: list[RequestPart] = []
     retrieved: list[StoredRetrieval] = []

@@ -36,15 +36,7 @@ _WIDEST_USUAL = 0.6
 def one_request(
     database: Database, sums: Sums, key: str, span_id: str | None, gap_of: Callable[[str], GapView | None]
 ) -> RequestView | None:
-    """Return a request by its trace id or its own id; see `Reader.request`.
-
-    Args:
-        database: A connection that reads.
-        sums: The sums over periods.
-        key: Its trace id, or its own id.
-        span_id: Span id of the request, if a trace has several.
-        gap_of: Returns the knowledge gap that a request belongs to, by its id.
-    """
+    """Return a request by its trace id or its own id; see `Reader.request`."""
     numbers = _numbers(database, key, span_id)
     if not numbers:
         return None

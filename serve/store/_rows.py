@@ -95,14 +95,7 @@ class _Change(NamedTuple):
 def segments_of(
     language: str | None, retriever: str | None, metadata: Mapping[str, Any], distinct: Mapping[str, str]
 ) -> dict[str, str]:
-    """Return the segments that a request belongs to, by name.
-
-    Args:
-        language: Language of its question.
-        retriever: Name of the searched source.
-        metadata: Its metadata; short strings are segments.
-        distinct: The application's segments.
-    """
+    """Return the segments that a request belongs to, by name: short metadata, and its application's own."""
     found = {
         f"metadata.{name}": value
         for name, value in metadata.items()
@@ -132,12 +125,7 @@ def kinds_of(database: Database, after: int = -1) -> dict[int, Kind]:
 
 
 class Rows:
-    """Writes batches of requests. For the one writer, within its transaction.
-
-    Args:
-        database: The writer's connection.
-        names: The bounds on distinct names.
-    """
+    """Writes batches of requests. For the one writer, within its transaction."""
 
     def __init__(self, database: Database, names: Names) -> None:
         self._database = database
@@ -156,12 +144,7 @@ class Rows:
         self._touched: set[int] = set()
 
     def put(self, batch: Batch, now_ms: int) -> None:
-        """Store a batch, in a transaction of its own.
-
-        Args:
-            batch: The received parts.
-            now_ms: The current time, from which the age of requests counts.
-        """
+        """Store a batch, in a transaction of its own; the age of new requests counts from `now_ms`."""
         forgotten = self._names.count_forgotten()
         if forgotten != self._forgotten:  # ids of kinds may have been reassigned
             self.forget()

@@ -25,15 +25,7 @@ Parts: TypeAlias = Sequence[tuple[int, int, Cells]]
 def with_part(
     database: Database, whole: Cells, parts: Parts, wanted: Filters, distinct: DistinctSegments
 ) -> tuple[Cells, Parts]:
-    """Return the sums, extended by those of the requested segment if they lack it.
-
-    Args:
-        database: A connection that reads.
-        whole: The sums of the whole time.
-        parts: The sums of its periods.
-        wanted: The filters.
-        distinct: The segments in these sums.
-    """
+    """Return the sums of a time and of its parts, extended by those of the wanted segment if they lack it."""
     segment = wanted.segment
     if not segment or not parts or _is_in(segment, distinct):
         return whole, parts

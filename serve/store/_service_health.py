@@ -48,13 +48,7 @@ _STEPS_S = (60, 120, 300, 600, 900, 1800, 3600, 7200, 14_400, 21_600, 43_200, 86
 
 
 class ServiceHealth:
-    """Computes the health of services. Thread-safe.
-
-    Args:
-        sums: The sums over periods.
-        tallies: The counts of requests.
-        clock: Seconds since the epoch.
-    """
+    """The health of services. Thread-safe."""
 
     def __init__(self, sums: Sums, tallies: Tallies, clock: Callable[[], float]) -> None:
         self._sums = sums
@@ -63,16 +57,10 @@ class ServiceHealth:
         self._effects = DeploymentEffects(clock)
 
     def read(self, database: Database, filters: Filters, bounds: tuple[int, int], by: str = "") -> HealthView:
-        """Return the health of services in a period.
-
-        Args:
-            database: A connection that reads.
-            filters: The requests to count.
-            bounds: The period, in milliseconds.
-            by: The kind of lanes; empty: services, or the workflows of a single service.
+        """Return the health of services in a period; see `Reader.health`.
 
         Raises:
-            ValueError: There is no such segment.
+            ValueError: There is no segment `by`.
         """
         by = by or ("service" if filters.service is None else "workflow")
         if by not in (known := {"service", "workflow", *OWN_SEGMENTS, *distinct_segments(database)}):

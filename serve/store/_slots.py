@@ -36,13 +36,7 @@ class ReceivedSlot(NamedTuple):
 
 
 def next_slot(database: Database, since: float, until: float) -> ReceivedSlot | None:
-    """Return the first five minutes with arrivals, or None if there are none.
-
-    Args:
-        database: A connection that reads.
-        since: Earliest start of the slot, unix seconds.
-        until: Latest end of the slot, unix seconds.
-    """
+    """Return the first five minutes with arrivals between two unix times, or None if there are none."""
     at = -(-int(since * 1000) // SLOT_MS) * SLOT_MS
     (first,) = database.execute(
         "SELECT min(stored) FROM request WHERE received = 1 AND stored >= ?", (at,)

@@ -46,12 +46,6 @@ class Sums:
         """Return the sums between two moments, the second excluded.
 
         The hours before the newest one are cached as one entry.
-
-        Args:
-            database: A connection that reads.
-            from_ms: The first moment.
-            until_ms: The second one.
-            keep: The chosen scores.
         """
         whole = Cells()
         shared = keep.shared

@@ -52,11 +52,7 @@ class Alike(NamedTuple):
 
 
 class VerdictBins:
-    """Numbers of requests by time and verdict.
-
-    Args:
-        count: Number of bins.
-    """
+    """Numbers of requests by time and verdict."""
 
     def __init__(self, count: int) -> None:
         self._bins = [[0] * len(WORDS) for _ in range(count)]
@@ -84,12 +80,7 @@ class Tallies:
     ) -> Iterator[tuple[Alike, Counter[int]]]:
         """Yield groups of requests ``r`` that are alike, with their number in each bin, by the bin's index.
 
-        Args:
-            database: A connection that reads.
-            where: The SQL condition on requests: `OF_PERIOD`, alone or with more.
-            given: Its arguments, the ends of the period first.
-            from_ms: Start of the first bin.
-            step_ms: Length of each bin.
+        `where` is `OF_PERIOD`, alone or with more; the ends of the period come first among its arguments.
         """
         since, until = given[:2]
         found: dict[str, Counter[int]] = {}

@@ -42,9 +42,7 @@ _EACH_HOLDS = (
 def holding(database: Database, typed: str) -> Iterator[str]:
     """Yield SQL conditions that each word is in a question, an answer or a chunk of request ``r``.
 
-    Args:
-        database: A connection that reads; gets a temporary table of the texts with each word.
-        typed: The query: words, or phrases between quotation marks.
+    `typed`: words, or phrases between quotation marks. The texts with each word are put in a temporary table.
     """
     words = [quoted or _inflected(word) for quoted, word in _TYPED.findall(typed[:MOST_CHARACTERS])]
     for place, word in enumerate(dict.fromkeys(words[:_MOST_WORDS])):
