@@ -8,7 +8,7 @@ columns.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ragmeter.metrics import MissingDependencyError, Score
@@ -85,7 +85,7 @@ def score_table(rows: pa.Table, scorer: Scorer, *, with_text: bool = False) -> p
     read = [row_of(GoodRow(number, fields)) for number, fields in enumerate(rows.to_pylist(), start=1)]
     good = [row for row in read if isinstance(row, Row)]
     found = iter(scorer.score([row.sample for row in good]))
-    return _table(
+    return scores_as_table(
         [row if isinstance(row, BadRow) else (row, next(found)) for row in read],
         scorer.measurements,
         with_text=with_text,
@@ -93,21 +93,18 @@ def score_table(rows: pa.Table, scorer: Scorer, *, with_text: bool = False) -> p
 
 
 def scores_as_table(
-    found: Sequence[tuple[Row, SampleScores]], measurements: Mapping[str, str], *, with_text: bool = False
+    found: Iterable[tuple[Row, SampleScores] | BadRow],
+    measurements: Mapping[str, str],
+    *,
+    with_text: bool = False,
 ) -> pa.Table:
     """Return the scores of rows as a table with the columns of `SCORES`.
 
     Args:
-        found: The rows with their scores.
+        found: The rows with their scores; an unreadable row alone.
         measurements: As `Scorer.measurements`.
         with_text: As of `score_table`.
     """
-    return _table(found, measurements, with_text=with_text)
-
-
-def _table(
-    found: Iterable[tuple[Row, SampleScores] | BadRow], measurements: Mapping[str, str], *, with_text: bool
-) -> pa.Table:
     columns: list[list[Any]] = [[] for _ in SCORES]
     add = [column.append for column in columns]
     for one in found:

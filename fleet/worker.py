@@ -11,7 +11,7 @@ import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from ragmeter import RagMeter
 from ragmeter.exporters.protocol import Exporter, MayLackDestination, MeterStats, ScoredRun
@@ -22,7 +22,10 @@ from ragmeter.settings.from_settings import worker_arguments
 from .payload import VERSION, MessageContent, SentRun, UnreadableError, each_alone, unpack
 from .transport import Dead, Disposition
 
-__all__ = ["DEATHS_TO_SPLIT", "BatchWorker", "Marks", "split", "worker_from_settings"]
+if TYPE_CHECKING:
+    from ._marks import DoneMarks
+
+__all__ = ["DEATHS_TO_SPLIT", "BatchWorker", "split", "worker_from_settings"]
 
 _log = logging.getLogger("ragmeter")
 
@@ -32,22 +35,6 @@ _LOOK_S = 5.0
 """Seconds of each wait for the exports."""
 _GRACE_S = 120.0
 """Seconds to wait for slow exporters beyond the judge's deadline."""
-
-
-class Marks(Protocol):
-    """Marks of finished requests by id; `ragmeter.fleet._marks.DoneMarks` implements it."""
-
-    def seen(self, ids: Sequence[str]) -> set[str]:
-        """Return the finished ones of `ids`."""
-        ...
-
-    def add(self, ids: Sequence[str]) -> None:
-        """Mark `ids` as finished."""
-        ...
-
-    def close(self) -> None:
-        """Disconnect."""
-        ...
 
 
 def split(body: bytes, batch: MessageContent, deaths: int) -> tuple[bytes, ...]:
@@ -79,7 +66,7 @@ class BatchWorker:
         *,
         judge_deadline_s: float = 60.0,
         require_export: bool = False,
-        marks: Marks | None = None,
+        marks: DoneMarks | None = None,
         unsent: Callable[[], int] = lambda: 0,
         closed: Callable[[float], None] = lambda _: None,
     ) -> None:
@@ -234,11 +221,11 @@ def worker_from_settings(
             "the worker has nowhere to write scores to: no OpenTelemetry SDK, no RAGMETER_JSONL, no "
             "RAGMETER_CONSOLE"
         )
-    marks: Marks | None = None
+    marks: DoneMarks | None = None
     if settings.worker_dedupe_url is not None:
-        from ._marks import DoneMarks  # noqa: PLC0415 -- needs an extra
+        from ._marks import DoneMarks as RedisMarks  # noqa: PLC0415 -- needs an extra
 
-        marks = DoneMarks(settings.worker_dedupe_url.get_secret_value())
+        marks = RedisMarks(settings.worker_dedupe_url.get_secret_value())
     return BatchWorker(
         RagMeter(**arguments),
         judge_deadline_s=settings.judge_deadline_s,

@@ -237,7 +237,7 @@ class _Wrapping:
     def __post_init__(self) -> None:
         inner = self.metric
         for attribute in (
-            "method", "target", "definition", "range", "reads_texts", "direction", "lacks_embedder",
+            "judged", "method", "target", "definition", "range", "reads_texts", "direction", "lacks_embedder",
         ):  # fmt: skip
             object.__setattr__(self, attribute, getattr(inner, attribute))
         object.__setattr__(self, "needs", (*inner.needs, *self.more_needs))
@@ -276,7 +276,7 @@ class _WrappedComputedMetric(_Wrapping, ComputedMetric):
 
 @dataclass(frozen=True)
 class _WrappedMetric(_Wrapping, Metric):
-    """A judged metric under other names or with a pass mark."""
+    """A metric that awaits a model, under other names or with a pass mark."""
 
     async def measure(self, sample: RagSample, judge: Judge | None) -> Sequence[Score]:
         """Measure with the wrapped metric, then rename and label its scores."""
@@ -291,21 +291,11 @@ class _WrappedMetric(_Wrapping, Metric):
         await self.metric.aclose()
 
 
-@dataclass(frozen=True)
-class _WrappedUnjudgedMetric(_WrappedMetric):
-    """As `_WrappedMetric`, for a metric that awaits something other than a judge."""
-
-    judged: ClassVar[bool] = False
-
-
 def _wrap(
     metric: Metric, prefix: str = "", at_least: float | None = None, more_needs: tuple[str, ...] = ()
 ) -> Metric:
-    if isinstance(metric, ComputedMetric):
-        return _WrappedComputedMetric(metric, prefix, at_least, more_needs)
-    if metric.judged:
-        return _WrappedMetric(metric, prefix, at_least, more_needs)
-    return _WrappedUnjudgedMetric(metric, prefix, at_least, more_needs)
+    kind = _WrappedComputedMetric if isinstance(metric, ComputedMetric) else _WrappedMetric
+    return kind(metric, prefix, at_least, more_needs)
 
 
 def reads_reference(metric: Metric) -> bool:

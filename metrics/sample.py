@@ -160,8 +160,10 @@ def _in_order(stages: tuple[RetrievalStage, ...] | None) -> tuple[RetrievalStage
     return stages
 
 
+THOUGHT_TAGS = "think|thinking|thought|reasoning"
+"""Names of the tags around a model's thoughts, as a regular expression."""
 _THOUGHTS = re.compile(
-    r"\s*(?:<(think|thinking|thought|reasoning)>.*?(?:</\1>|\Z)|[^<]*</think>[ \t]*\n|"
+    rf"\s*(?:<({THOUGHT_TAGS})>.*?(?:</\1>|\Z)|[^<]*</think>[ \t]*\n|"
     r"Thought:[^\n]*\n(?:Final )?Answer:)\s*",
     re.IGNORECASE | re.DOTALL,
 )

@@ -16,6 +16,8 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any, NamedTuple
 
+from ragmeter.metrics.sample import THOUGHT_TAGS
+
 from .fields import FIELD_NAMES, OutputString, strings_in
 from .prompts import seen_in_prompts
 from .step import Step
@@ -214,7 +216,7 @@ _IDEOGRAPH = re.compile(r"[\u0e00-\u0e7f\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\
 _WORD = re.compile(r"[^\W_]+")
 _WORD_WITH_LETTER = re.compile(r"[^\W\d_]\S*")
 _LETTER = re.compile(r"[^\W\d_]")
-_END_OF_THOUGHTS = re.compile(r"</(?:think|thinking|thought|reasoning)>", re.IGNORECASE)
+_END_OF_THOUGHTS = re.compile(rf"</(?:{THOUGHT_TAGS})>", re.IGNORECASE)
 _FENCE = re.compile(r"```[\w-]*\n(.*?)\n?[ \t]*```", re.DOTALL)
 _SENTENCE = re.compile(r"([^.!?。！？\n]+)([.!?。！？]?)")
 _TRIMMED = " \t\r\n\"'`*“”«»‘’…"

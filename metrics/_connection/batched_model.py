@@ -8,10 +8,9 @@ call.
 from __future__ import annotations
 
 import asyncio
-import time
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Awaitable, Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from contextvars import copy_context
 from dataclasses import dataclass, field
 from functools import partial
@@ -20,7 +19,6 @@ from typing import Any, ClassVar, Generic, Literal, TypeVar
 from ragmeter.metrics._process import fork
 from ragmeter.metrics._process.background_thread import BackgroundThread
 from ragmeter.metrics._process.bounded_table import BoundedTable
-from ragmeter.metrics._process.retry import pause_before
 from ragmeter.metrics.errors import ConfigurationError, loggable
 from ragmeter.metrics.judge.breaker import CircuitBreaker
 from ragmeter.metrics.judge.budget import JudgeBudget, Reservation
@@ -36,9 +34,6 @@ _OF_THE_SERVICE = frozenset({
     "server_error", "timeout", "unusable_reply",
 })  # fmt: skip
 """Failures that other items would not avoid."""
-
-_LONGEST_PAUSE_S = 20.0
-"""Longest pause between two attempts, unless the endpoint asks for more."""
 
 I = TypeVar("I")  # noqa: E741 -- an item
 R = TypeVar("R")
@@ -120,6 +115,7 @@ class BatchedModel(ABC, Generic[I, R]):
         self._known: BoundedTable[bytes, R] = BoundedTable(max_entries=max_known, max_size=max_bytes)
         self._counts = {"calls": 0, "items": 0, "remembered": 0, "failed": 0}
         self._loops: PerLoop[_OnLoop[I, R]] = PerLoop(_OnLoop)
+        self._thread = BackgroundThread(f"ragmeter-{self.whose}")
 
     @abstractmethod
     async def _ask(self, items: Sequence[I], group: Hashable) -> Sequence[Any]:
@@ -171,15 +167,17 @@ class BatchedModel(ABC, Generic[I, R]):
         return [found[key] for key, _ in items]
 
     async def aclose(self) -> None:
-        """Cancel open calls of the running event loop. The model can be used again."""
+        """Cancel open calls of the running event loop. The model can be used again.
+
+        A call that hangs on the thread is abandoned there, without delaying the exit.
+        """
         here = self._loops.take()
-        if here is None:
-            return
-        calls = tuple(here.calls)
+        calls = () if here is None else tuple(here.calls)
         for call in calls:
             call.cancel()
         if calls:
             await asyncio.wait(calls, timeout=1.0)
+        self._thread.finish(0.0)
 
     def _recall(self, key: bytes) -> R | None:
         with self._lock:
@@ -299,26 +297,6 @@ class BatchedModel(ABC, Generic[I, R]):
             raise FailedCall("unusable_reply", f"{len(outcome)} {self.says} for {len(items)} {self.items}")
         return outcome
 
-    async def _call_with_retries(self, call: Callable[[], Awaitable[T]], max_retries: int) -> T:
-        """Call, retry temporary failures with a pause if time is left, and return the result.
-
-        Raises:
-            FailedCall: The last attempt failed.
-        """
-        ends_at = time.monotonic() + self.timeout_s
-        retry = 0
-        while True:
-            try:
-                return await call()
-            except FailedCall as failure:
-                pause_s = pause_before(retry, failure.retry_after_s, longest_s=_LONGEST_PAUSE_S)
-                out_of_time = time.monotonic() + pause_s >= ends_at
-                if not failure.retry or retry >= max_retries or out_of_time:
-                    raise
-                self._count(calls=1)
-            retry += 1
-            await asyncio.sleep(pause_s)
-
     async def _room(self, tokens: int) -> Reservation | None:
         """Reserve room in the budget.
 
@@ -333,26 +311,11 @@ class BatchedModel(ABC, Generic[I, R]):
             await budget.until_room(tokens, 0)
         return None
 
+    async def _on_thread(self, call: Callable[[], Any]) -> Any:
+        """Run a blocking call on this model's thread, and return its result.
 
-class ThreadOfModel:
-    """A thread for a blocking model in this process.
-
-    It has a separate context: no instrumentation attributes a call to the application.
-
-    Args:
-        name: Name of the thread.
-    """
-
-    def __init__(self, name: str) -> None:
-        self._name = name
-        self._begin()
-        fork.forget(self._begin)  # the parent's thread does not exist in a child
-
-    def _begin(self) -> None:
-        self._clerk = BackgroundThread(self._name)
-
-    async def run(self, call: Callable[[], Any]) -> Any:
-        """Run a call on the thread and return its result, without blocking the event loop."""
+        It has a separate context: no instrumentation attributes the call to the application.
+        """
         import concurrent.futures  # noqa: PLC0415 -- only with a model
 
         made: concurrent.futures.Future[Any] = concurrent.futures.Future()
@@ -372,12 +335,8 @@ class ThreadOfModel:
                 if not isinstance(error, SystemExit):
                     raise
 
-        self._clerk.do(work)
+        self._thread.do(work)
         return await asyncio.wrap_future(made)
-
-    def finish(self) -> None:
-        """End the thread; a call that hangs is abandoned on it, without delaying the exit."""
-        self._clerk.finish(0.0)
 
 
 def sendable(text: str) -> str:

@@ -128,23 +128,17 @@ def standing(usual: ScoreSummary, value: float) -> Standing | None:
     return "worst" if position < WORST else "low" if position < LOW else None
 
 
-def percentile(values: Sequence[float], share: float) -> float | None:
-    """Return the value below which `share` (0.0 to 1.0) of `values` lies, linearly interpolated."""
+def percentile(values: Sequence[float], share: float, counts: Sequence[int] = ()) -> float | None:
+    """Return the value below which `share` (0.0 to 1.0) of `values` lies, linearly interpolated.
+
+    Args:
+        values: The values, ascending.
+        share: The share, 0.0 to 1.0.
+        counts: The frequency of each value; empty: one each.
+    """
     if not values:
         return None
-    ordered = sorted(values)
-    place = share * (len(ordered) - 1)
-    below = math.floor(place)
-    above = min(below + 1, len(ordered) - 1)
-    low, high = ordered[below], ordered[above]
-    return low + (high - low) * (place - below)
-
-
-def _weighted_percentile(values: Sequence[float], counts: Sequence[int], share: float) -> float | None:
-    """Return the `percentile` of values with frequencies."""
-    if not values:
-        return None
-    ends = list(accumulate(counts))
+    ends = list(accumulate(counts)) or range(1, len(values) + 1)
     place = share * (ends[-1] - 1)
     below = math.floor(place)
     low = values[bisect_right(ends, below)]
@@ -200,10 +194,7 @@ class Summarizer:
         described, values, counts = self._described[name], found.values(), found.counts()
         moments = found.moments()
         total = math.fsum(values) if moments is None else moments[1]
-        p10, p50, p90 = (
-            percentile(values, share) if moments is None else _weighted_percentile(values, counts, share)
-            for share in (0.1, 0.5, 0.9)
-        )
+        p10, p50, p90 = (percentile(values, share, counts) for share in (0.1, 0.5, 0.9))
         summary = ScoreSummary(
             name=name,
             count=found.count,

@@ -1,6 +1,7 @@
 """A thread that does one blocking job after another, for callers that must not wait, such as event loops.
 
-It is a daemon, started with the first job and again after `finish`: a job that hangs delays no exit.
+It is a daemon, started with the first job and again after `finish`: a job that hangs delays no exit.  In a
+forked child it has no jobs.
 """
 
 from __future__ import annotations
@@ -8,6 +9,8 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from queue import SimpleQueue
+
+from . import fork
 
 
 class BackgroundThread:
@@ -19,6 +22,10 @@ class BackgroundThread:
 
     def __init__(self, name: str) -> None:
         self._name = name
+        self._begin()
+        fork.forget(self._begin)  # the parent's thread does not exist in a child
+
+    def _begin(self) -> None:
         self._jobs: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
         self._thread: threading.Thread | None = None
 

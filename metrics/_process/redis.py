@@ -125,6 +125,7 @@ class RedisLine:
             import redis  # noqa: F401, PLC0415 -- optional dependency, needed where a URL is given
         except ImportError:
             raise MissingDependencyError("redis", "redis", purpose) from None
+        self._clerk = BackgroundThread("ragmeter-redis")
         self._begin()
         try:
             _ = self._client
@@ -134,13 +135,12 @@ class RedisLine:
                 f"the Redis at {self.address} cannot be used as given ({type(error).__name__}): check "
                 "the path and the query of its URL"
             ) from None
-        fork.forget(self._begin)  # connections and thread are the parent's
+        fork.forget(self._begin)  # connections are the parent's
 
     def __repr__(self) -> str:
         return f"RedisLine({self.address!r})"
 
     def _begin(self) -> None:
-        self._clerk = BackgroundThread("ragmeter-redis")
         self._waiting: deque[tuple[Sequence[Command], Future[Answers]]] = deque()
         self._away_until = -math.inf
         self._parents = self.__dict__.pop("_client", None)  # kept: else it could close theirs

@@ -7,18 +7,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from functools import partial
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
 from ragmeter.metrics._connection.arguments import connect, made_again
-from ragmeter.metrics._connection.failures import FailedCall, failed_reply
-from ragmeter.metrics._connection.loops import PerLoop
-from ragmeter.metrics._connection.wires import Wires
-from ragmeter.metrics.errors import ConfigurationError
+from ragmeter.metrics._connection.failures import FailedCall
+from ragmeter.metrics._connection.remote_model import RemoteModel
 from ragmeter.metrics.judge.budget import JudgeBudget
 
-from .detector import DetectionRequest, SpanDetector
+from .detector import DetectionRequest, SpanDetector, Spans
 
 __all__ = ["HttpSpanDetector"]
 
@@ -27,7 +24,7 @@ _LISTS = ("spans", "predictions")
 """Accepted keys of an answer's spans, by precedence."""
 
 
-class HttpSpanDetector(SpanDetector):
+class HttpSpanDetector(RemoteModel[DetectionRequest, Spans], SpanDetector):
     """A detector behind an HTTP address.
 
     With `batch_size` 1 a call posts ``{"question": …, "contexts": […], "answer": …}`` and reads ``{"spans":
@@ -69,11 +66,12 @@ class HttpSpanDetector(SpanDetector):
         folder, _, last = parts.path.rpartition("/")
         base = urlunsplit((parts.scheme, parts.netloc, folder or "/", parts.query, ""))
         # A server without a key accepts any, but the client requires one.
-        self._caller = connect("detector", base, api_key or "none", headers)
-        if max_retries < 0:
-            raise ConfigurationError(f"max_retries is {max_retries!r}; pass 0 or more")
+        self._connect(
+            connect("detector", base, api_key or "none", headers),
+            max_retries=max_retries,
+            concurrency=concurrency,
+        )
         self._path = f"/{last}"
-        self._max_retries = max_retries
         options: dict[str, Any] = {
             "batch_size": batch_size,
             "concurrency": concurrency,
@@ -82,7 +80,6 @@ class HttpSpanDetector(SpanDetector):
         }
         self._settings = {"name": name, "max_retries": max_retries, **options}
         super().__init__(name or f"{self.host}{parts.path}", **options)
-        self._wires = PerLoop(partial(Wires, self._caller, concurrency))
 
     def __repr__(self) -> str:
         return f"HttpSpanDetector(name={self.name!r}, host={self.host!r})"
@@ -90,11 +87,6 @@ class HttpSpanDetector(SpanDetector):
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the settings without key, headers and secrets of the address."""
         return made_again, (HttpSpanDetector, {**self._settings, "url": self._stored_url})
-
-    @property
-    def host(self) -> str:
-        """Host of the address; nothing else of it, which may contain a secret."""
-        return self._caller.host
 
     @property
     def _stored_url(self) -> str:
@@ -107,27 +99,15 @@ class HttpSpanDetector(SpanDetector):
         ]
         single = self.batch_size == 1
         body: dict[str, Any] = bodies[0] if single else {"requests": bodies}
-        reply = await self._call_with_retries(partial(self._post, body), self._max_retries)
+        reply = await self._post(self._path, body, _MOST_REPLY_BYTES, _parsed)
         return _results([reply] if single else reply)
 
-    async def _post(self, body: Mapping[str, Any]) -> Any:
-        async with self._wires.here().slot() as wire:
-            reply = await wire.post(body, _MOST_REPLY_BYTES, self._path)
-        if not 200 <= reply.status < 300:
-            raise failed_reply(reply.status, reply.headers, reply.body)
-        if not reply.complete:
-            raise FailedCall("reply_too_large", "its reply is too large")
-        try:
-            return json.loads(reply.body)
-        except (ValueError, RecursionError):
-            raise FailedCall("unusable_reply", "its reply is no JSON") from None
 
-    async def aclose(self) -> None:
-        """Close this event loop's connections. The detector can be used again."""
-        await super().aclose()
-        wires = self._wires.take()
-        if wires is not None:
-            await wires.close()
+def _parsed(body: bytes) -> Any:
+    try:
+        return json.loads(body)
+    except (ValueError, RecursionError):
+        raise FailedCall("unusable_reply", "its reply is no JSON") from None
 
 
 def _results(reply: Any) -> list[Any]:

@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
-from ragmeter.metrics._connection.batched_model import ThreadOfModel
 from ragmeter.metrics.errors import ConfigurationError
 
 from .detector import DetectionRequest, SpanDetector
@@ -43,7 +42,6 @@ class InProcessSpanDetector(SpanDetector):
         self._function, self._options, self._call_once = function, options, call
         known = getattr(function, "name", None) or getattr(function, "__name__", None)
         super().__init__(name or (known if isinstance(known, str) else type(function).__name__), **options)
-        self._thread = ThreadOfModel("ragmeter-detector")
 
     def __repr__(self) -> str:
         return f"InProcessSpanDetector(name={self.name!r})"
@@ -56,16 +54,11 @@ class InProcessSpanDetector(SpanDetector):
         """Call the function for each request, on a thread, without blocking the event loop."""
         return [
             await made if inspect.isawaitable(made) else made
-            for made in await self._thread.run(partial(self._all, list(requests)))
+            for made in await self._on_thread(partial(self._all, list(requests)))
         ]
 
     def _all(self, requests: Sequence[DetectionRequest]) -> list[Any]:
         return [self._call_once(one.question, list(one.contexts), one.answer) for one in requests]
-
-    async def aclose(self) -> None:
-        """Cancel open calls; one that hangs is abandoned on its thread, without delaying the exit."""
-        await super().aclose()
-        self._thread.finish()
 
 
 def as_detector(given: object) -> SpanDetector:

@@ -13,7 +13,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from ragmeter.metrics._connection.batched_model import ThreadOfModel
 from ragmeter.metrics.errors import ConfigurationError, MissingDependencyError
 
 from .detector import DetectionRequest, SpanDetector, UnsupportedSpan
@@ -81,7 +80,6 @@ class OnnxSpanDetector(SpanDetector):
         }  # fmt: skip
         self._session, self._tokenizer = _load(path, Path(tokenizer), max_tokens)
         self._prompt, self._label, self._at_least = prompt, unsupported_label, at_least
-        self._thread = ThreadOfModel("ragmeter-detector")
 
     def __repr__(self) -> str:
         return f"OnnxSpanDetector(name={self.name!r})"
@@ -92,7 +90,7 @@ class OnnxSpanDetector(SpanDetector):
 
     async def detect(self, requests: Sequence[DetectionRequest]) -> Sequence[Any]:
         """Run the model on a thread, without blocking the event loop."""
-        found: Sequence[Any] = await self._thread.run(partial(self._all, list(requests)))
+        found: Sequence[Any] = await self._on_thread(partial(self._all, list(requests)))
         return found
 
     def _all(self, requests: Sequence[DetectionRequest]) -> list[list[UnsupportedSpan]]:
@@ -138,11 +136,6 @@ class OnnxSpanDetector(SpanDetector):
                 spans.append(UnsupportedSpan(start, end, probability))
             is_open = True
         return spans
-
-    async def aclose(self) -> None:
-        """Cancel open calls; one that hangs is abandoned on its thread, without delaying the exit."""
-        await super().aclose()
-        self._thread.finish()
 
 
 def _load(model: Path, tokenizer: Path, max_tokens: int) -> tuple[Any, Any]:

@@ -12,7 +12,6 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Protocol, cast, runtime_checkable
 
-from ragmeter.metrics._connection.batched_model import ThreadOfModel
 from ragmeter.metrics.errors import ConfigurationError
 
 from .embedder import Embedder, Numbers
@@ -57,7 +56,6 @@ class InProcessEmbedder(Embedder):
         self._embed = _embed_with(source)
         self.knows_questions = self._embed.func is not _with_function
         super().__init__(name or _name_of(source), **options)
-        self._thread = ThreadOfModel("ragmeter-embedder")
 
     def __repr__(self) -> str:
         return f"InProcessEmbedder(name={self.name!r})"
@@ -68,13 +66,8 @@ class InProcessEmbedder(Embedder):
 
     async def embed(self, texts: Sequence[str], *, query: bool) -> Numbers:
         """Embed on a thread, without blocking the event loop."""
-        made = await self._thread.run(partial(self._embed, list(texts), query))
+        made = await self._on_thread(partial(self._embed, list(texts), query))
         return cast("Numbers", await made if inspect.isawaitable(made) else made)
-
-    async def aclose(self) -> None:
-        """Cancel open calls; one that hangs is abandoned on its thread, without delaying the exit."""
-        await super().aclose()
-        self._thread.finish()
 
 
 def as_embedder(given: object) -> Embedder:

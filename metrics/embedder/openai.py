@@ -12,13 +12,12 @@ from functools import partial
 from typing import Any
 
 from ragmeter.metrics._connection.arguments import connect, extra_fields, made_again
-from ragmeter.metrics._connection.failures import FailedCall, failed_reply
-from ragmeter.metrics._connection.loops import PerLoop
-from ragmeter.metrics._connection.wires import Wires
-from ragmeter.metrics.errors import ConfigurationError
+from ragmeter.metrics._connection.failures import FailedCall
+from ragmeter.metrics._connection.remote_model import RemoteModel
 from ragmeter.metrics.judge.budget import JudgeBudget
 
 from .embedder import MAX_VECTORS, Embedder, Numbers
+from .vectors import Vector
 
 __all__ = ["OpenAIEmbedder"]
 
@@ -26,7 +25,7 @@ _MOST_REPLY_BYTES = 64 * 2**20
 """Longest reply to read: 64 vectors of 4,096 numbers take some 6 MiB."""
 
 
-class OpenAIEmbedder(Embedder):
+class OpenAIEmbedder(RemoteModel[str, Vector], Embedder):
     """An embedding model behind an OpenAI-compatible endpoint.
 
     Temporary failures are retried with backoff, honouring ``Retry-After``. No redirect is followed.
@@ -71,11 +70,10 @@ class OpenAIEmbedder(Embedder):
         max_vectors: int = MAX_VECTORS,
         budget: JudgeBudget | None = None,
     ) -> None:
-        self._caller = connect("embedder", base_url, api_key, headers)
-        if max_retries < 0:
-            raise ConfigurationError(f"max_retries is {max_retries!r}; pass 0 or more")
+        self._connect(
+            connect("embedder", base_url, api_key, headers), max_retries=max_retries, concurrency=concurrency
+        )
         self._extra = extra_fields(extra_body)
-        self._max_retries = max_retries
         options: dict[str, Any] = {
             "query_prefix": query_prefix,
             "passage_prefix": passage_prefix,
@@ -92,7 +90,6 @@ class OpenAIEmbedder(Embedder):
             **options,
         }
         super().__init__(model, **options)
-        self._wires = PerLoop(partial(Wires, self._caller, concurrency))
 
     def __repr__(self) -> str:
         return f"OpenAIEmbedder(model={self.name!r}, host={self.host!r})"
@@ -101,11 +98,6 @@ class OpenAIEmbedder(Embedder):
         """Pickle the settings without key, headers and secrets of the address."""
         settings = {**self._settings, "base_url": self._caller.stored_url}
         return made_again, (OpenAIEmbedder, settings)
-
-    @property
-    def host(self) -> str:
-        """Host of the endpoint; nothing else of its address, which may contain a secret."""
-        return self._caller.host
 
     def settings_and_secrets(self) -> tuple[dict[str, Any], dict[str, Any]]:
         """Return its arguments: those that may be pickled, and those that must not be.
@@ -118,23 +110,7 @@ class OpenAIEmbedder(Embedder):
         """Post the texts, retry temporary failures, and return the rows in order."""
         del query  # the API has no question mode; models that need one use a prefix
         body = {"model": self.name, "input": list(texts), "encoding_format": "float", **self._extra}
-        return await self._call_with_retries(partial(self._post, body, len(texts)), self._max_retries)
-
-    async def _post(self, body: Mapping[str, Any], count: int) -> Numbers:
-        async with self._wires.here().slot() as wire:
-            reply = await wire.post(body, _MOST_REPLY_BYTES, "/embeddings")
-        if not 200 <= reply.status < 300:
-            raise failed_reply(reply.status, reply.headers, reply.body)
-        if not reply.complete:
-            raise FailedCall("reply_too_large", "its reply is too large")
-        return _rows(reply.body, count)
-
-    async def aclose(self) -> None:
-        """Close this event loop's connections. The embedder can be used again."""
-        await super().aclose()
-        wires = self._wires.take()
-        if wires is not None:
-            await wires.close()
+        return await self._post("/embeddings", body, _MOST_REPLY_BYTES, partial(_rows, count=len(texts)))
 
 
 def _rows(body: bytes, count: int) -> Numbers:

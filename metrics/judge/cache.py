@@ -90,8 +90,9 @@ class JudgeCache:
         self._file: AnswerStore | None = None if self.path is None else AnswerFile(self.path, max_rows)
         self._lock = fork.lock()
         self._entries: BoundedTable[bytes, str] = BoundedTable(max_size=max_bytes)
-        self._take_on()
-        fork.forget(self._take_on)  # the thread and its queue belong to the parent
+        self._clerk = BackgroundThread("ragmeter-cache")
+        self._begin()
+        fork.forget(self._begin)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the settings: another process reads the file, not this memory."""
@@ -188,8 +189,7 @@ class JudgeCache:
         if file is not None:
             file.close()
 
-    def _take_on(self) -> None:
-        self._clerk = BackgroundThread("ragmeter-cache")
+    def _begin(self) -> None:
         self._waiting = 0
 
     def _take_over(self, rows: dict[bytes, str]) -> dict[bytes, Answer]:

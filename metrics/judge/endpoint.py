@@ -77,34 +77,34 @@ class ChatEndpoint:
 
     Args:
         form: The constant parts of every request.
+        name: The judge's model and host, for the log.
         timeout_s: Seconds for one call, including all retries.
         max_retries: Attempts after the first.
         budget: Limits; None: no limits.
+        record: Counts each call and notifies the observers.
+
+    Attributes:
         breaker: Refuses calls to an endpoint that is down.
         learned: The known capabilities of the endpoint.
-        cut_prompts: Detects prompts that the endpoint cut off.
-        record: Counts each call and notifies the observers.
     """
 
     def __init__(
         self,
         form: RequestForm,
+        name: str,
         *,
         timeout_s: float,
         max_retries: int,
         budget: JudgeBudget | None,
-        breaker: CircuitBreaker,
-        learned: Capabilities,
-        cut_prompts: CutPrompts,
         record: JudgeRecord,
     ) -> None:
         self._form = form
         self._timeout_s = timeout_s
         self._max_retries = max_retries
         self._budget = budget
-        self._breaker = breaker
-        self._learned = learned
-        self._cut_prompts = cut_prompts
+        self.breaker = CircuitBreaker(name)
+        self.learned = Capabilities(name)
+        self._cut_prompts = CutPrompts(name)
         self._record = record
         self._usual_output = float(min(form.max_output_tokens or _FIRST_OUTPUT, _FIRST_OUTPUT))
         self._not_before = 0.0
@@ -121,7 +121,7 @@ class ChatEndpoint:
             JudgeError: No reply: budget, open circuit, timeout, or the last attempt's failure.
         """
         tokens = estimate_tokens("".join(message["content"] for message in messages))
-        call = _EndpointCall(messages, schema, tokens, self._learned.plan())
+        call = _EndpointCall(messages, schema, tokens, self.learned.plan())
         outcome: Completion | JudgeError
         try:
             while True:
@@ -137,8 +137,8 @@ class ChatEndpoint:
             outcome = error
         finally:
             if call.admitted:
-                self._breaker.record_abandonment()
-            self._learned.end_trial(call.plan, refused=False)
+                self.breaker.record_abandonment()
+            self.learned.end_trial(call.plan, refused=False)
         if isinstance(outcome, JudgeError):
             outcome = outcome.costing(replace(call.usage, calls=call.posts))
         if call.posts:
@@ -159,13 +159,13 @@ class ChatEndpoint:
             while True:
                 async with here.slot() as wire:
                     if not call.admitted:
-                        self._breaker.admit()
+                        self.breaker.admit()
                         call.admitted = True
                     pause_s = self._not_before - time.monotonic()
                     if pause_s <= 0 and await self._takes_room(call):
                         if not call.posts:
-                            self._learned.begin(call.plan)
-                        if self._learned.refresh(call.plan):
+                            self.learned.begin(call.plan)
+                        if self.learned.refresh(call.plan):
                             body = self._form.body(call.plan, call.messages, call.schema)
                         with self._timed_post(call) as left_s:
                             reply = await asyncio.wait_for(wire.post(body, _MOST_REPLY_BYTES), left_s)
@@ -217,7 +217,7 @@ class ChatEndpoint:
                 raise self._too_late()
         elif self._budget is not None:
             call.admitted = False
-            self._breaker.record_abandonment()  # the circuit may open meanwhile
+            self.breaker.record_abandonment()  # the circuit may open meanwhile
             async with here.waiting_room:
                 await self._budget.until_room(call.tokens, int(self._usual_output))
 
@@ -262,7 +262,7 @@ class ChatEndpoint:
             if call.starved is not None and call.plan.has("effort", "omitted"):
                 return call.starved  # the same request would leave no room again
             return 0.0
-        self._learned.end_trial(call.plan, refused=False)
+        self.learned.end_trial(call.plan, refused=False)
         if outcome.error_type == "unusable_reply":
             return Completion("", call.tokens, 0, "unusable_reply")
         pause_s = pause_before(call.retries, outcome.retry_after_s, longest_s=_LONGEST_PAUSE_S)
@@ -279,7 +279,7 @@ class ChatEndpoint:
         if isinstance(outcome, Completion):
             call.admitted = False
             self._answered = True
-            self._breaker.record_success()
+            self.breaker.record_success()
             return replace(
                 outcome,
                 input_tokens=call.usage.input_tokens,
@@ -292,11 +292,11 @@ class ChatEndpoint:
         if outcome.error_type != "refusal" and not outcome.held_back:
             call.admitted = False
             if outcome.error_type in _ALIVE:
-                self._breaker.record_success()
+                self.breaker.record_success()
             else:
                 # If calls were answered, the key is valid: a 403 concerns this text, or is temporary.
                 passes = outcome.error_type == "permission" and self._answered
-                self._breaker.record_failure(
+                self.breaker.record_failure(
                     outcome.error_type, outcome.detail, fatal=outcome.fatal and not passes
                 )
         return JudgeError(
@@ -322,7 +322,7 @@ class ChatEndpoint:
 
     def _steps_down(self, failure: FailedCall, call: _EndpointCall) -> bool:
         """Step down options that the endpoint may lack; return whether there were any."""
-        refusal, plan, learned = failure.refusal, call.plan, self._learned
+        refusal, plan, learned = failure.refusal, call.plan, self.learned
         if refusal is None or plan.steps >= _MOST_STEPS or call.spent_s >= self._timeout_s:
             return False
         call.refused_with = failure.status
@@ -354,15 +354,15 @@ class ChatEndpoint:
     def _learn(self, outcome: Completion, call: _EndpointCall) -> None:
         plan = call.plan
         if plan.trial is not None and outcome.error_type is not None:
-            self._learned.end_trial(plan, refused=False)
+            self.learned.end_trial(plan, refused=False)
             return
         if call.starved is not None and outcome.error_type is None:
-            self._learned.keep(plan, "effort")
-        self._learned.answered(plan, call.refused_with)
-        self._learned.states_usage = outcome.stated_input is not None
-        self._learned.states_cached_tokens = outcome.states_cached
+            self.learned.keep(plan, "effort")
+        self.learned.answered(plan, call.refused_with)
+        self.learned.states_usage = outcome.stated_input is not None
+        self.learned.states_cached_tokens = outcome.states_cached
         cap = self._form.max_output_tokens
         named = self._form.sends(plan, "cap") and plan.has("cap", "max_completion_tokens")
         if cap is not None and named and outcome.output_tokens > cap:
             # The name is unknown there, and ignored: without effect.
-            self._learned.step_down(plan, "cap", None, certain=True)
+            self.learned.step_down(plan, "cap", None, certain=True)

@@ -19,11 +19,9 @@ from ragmeter.metrics._connection.arguments import connect, extra_fields, made_a
 from ragmeter.metrics._connection.loops import PerLoop
 from ragmeter.metrics.errors import ConfigurationError
 
-from ._capabilities import Capabilities, RequestForm
-from ._cut_prompts import CutPrompts
+from ._capabilities import RequestForm
 from ._loop_resources import LoopResources
 from .batching import Batching
-from .breaker import CircuitBreaker
 from .budget import JudgeBudget
 from .cache import JudgeCache
 from .counting import CountingJudge
@@ -116,18 +114,13 @@ class OpenAIJudge(CountingJudge):
             self.cache = JudgeCache() if cache else None
         else:
             self.cache = cache if isinstance(cache, JudgeCache) else JudgeCache(path=cache)
-        name = f"{model} at {caller.host}"
-        self._breaker = CircuitBreaker(name)
-        self._learned = Capabilities(name)
         self._form = RequestForm(model, temperature, max_output_tokens, extra)
         self._endpoint = ChatEndpoint(
             self._form,
+            f"{model} at {caller.host}",
             timeout_s=timeout_s,
             max_retries=max_retries,
             budget=budget,
-            breaker=self._breaker,
-            learned=self._learned,
-            cut_prompts=CutPrompts(name),
             record=self._record,
         )
         # Identifies judges that may answer differently, for the cache's keys.
@@ -163,7 +156,7 @@ class OpenAIJudge(CountingJudge):
     @property
     def structured_output(self) -> str:
         """Current format of replies: ``json_schema``, ``json_object`` or ``text``."""
-        return self._learned.level("format")
+        return self._endpoint.learned.level("format")
 
     @property
     def learned(self) -> dict[str, str]:
@@ -172,7 +165,7 @@ class OpenAIJudge(CountingJudge):
         The keys are ``json_schema``, ``json_object``, ``temperature``, ``cap``, ``effort``, ``system role``,
         ``usage`` and ``cached_tokens``; ``not tried`` if that is not known yet.
         """
-        return self._learned.facts(self._form)
+        return self._endpoint.learned.facts(self._form)
 
     def settings_and_secrets(self) -> tuple[dict[str, Any], dict[str, Any]]:
         """Return the arguments of this judge: those that may be pickled, and those that must not be.

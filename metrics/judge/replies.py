@@ -17,6 +17,8 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
+from ragmeter.metrics.sample import THOUGHT_TAGS
+
 from ._stated_failures import is_failure
 from .protocol import Answer, AnswerValue, Group
 
@@ -33,7 +35,7 @@ _LONGEST_REASON = 500
 
 _EXAMPLE = re.compile(r"[a-z]+0+")
 """Ids are numbered from 1, except for those of the prompts' examples."""
-_THOUGHTS = r"(?:\w+:)?(?:think(?:ing)?|thoughts?|reasoning|reflection|analysis|scratchpad)"
+_THOUGHTS = rf"(?:\w+:)?(?:{THOUGHT_TAGS}|thoughts|reflection|analysis|scratchpad)"
 _THINKING_ENDS = re.compile(
     rf"<\s*/\s*{_THOUGHTS}\s*>|◁/think▷|\[/THINK\]|<\|end_of_thought\|>|<\|(?:end_(?:of_)?|/)think(?:ing)?\|>"
     r"|<\|channel\|>\s*final(?:(?!<\|message\|>).){0,80}<\|message\|>|assistantfinal(?=\s*[\[{`])",

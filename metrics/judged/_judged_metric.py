@@ -14,7 +14,18 @@ from typing import ClassVar, Literal
 from ragmeter.metrics._display.wording import quote_text
 from ragmeter.metrics.computed._ranking import average_precision, average_precision_bounds
 from ragmeter.metrics.errors import ConfigurationError
-from ragmeter.metrics.judge.protocol import Answer, Ask, Group, Item, Judge, JudgeError, Passage, Reply, Usage
+from ragmeter.metrics.judge.protocol import (
+    Answer,
+    Ask,
+    Group,
+    Item,
+    Judge,
+    JudgeError,
+    Passage,
+    Reply,
+    Taken,
+    Usage,
+)
 from ragmeter.metrics.protocol import Metric, scores_without_value
 from ragmeter.metrics.sample import RagSample, RetrievedContext
 from ragmeter.metrics.score import Score, ScoreItem, ScoreMethod, ScoreStatus
@@ -294,27 +305,38 @@ def passages_of(**texts: str | None) -> tuple[Passage, ...]:
     )
 
 
-async def claims_of(metric: str, texts: Mapping[str, str], inquiry: Inquiry) -> dict[str, list[str]]:
-    """Split `texts` into claims by the judge, each text only once; return claims by text id.
+def reference_answer(sample: RagSample) -> str:
+    """Return the expected answer; empty without one."""
+    return (sample.reference.answer if sample.reference is not None else None) or ""
+
+
+def extraction(name: str, texts: Mapping[str, str], shared_with: str | None = None) -> Group:
+    """Return the group that has ``claims`` or ``entities`` extracted from `texts`, by id.
+
+    Args:
+        name: The group's and the prompt's name.
+        texts: The texts by id.
+        shared_with: As in `Group`.
+    """
+    items = tuple(Item(text_id, (text,), source=text) for text_id, text in texts.items())
+    taken: Taken = "reworded" if name == "claims" else "copied"
+    return Group(name, items, "texts", taken=taken, shared_with=shared_with)
+
+
+async def extracted(metric: str, name: str, texts: Mapping[str, str], inquiry: Inquiry) -> dict[str, list[str]]:
+    """Return the ``claims`` or ``entities`` of `texts` by text id; the judge lists those of a text only once.
 
     Raises:
-        JudgeError: The claims of some text stayed unknown, so there is no denominator.
+        JudgeError: The list of some text stayed unknown, so there is no denominator.
     """
     passages = tuple(
         Passage(f"text {text_id}", text, only_for=frozenset({text_id})) for text_id, text in texts.items()
     )
-    items = tuple(Item(text_id, (text,), source=text) for text_id, text in texts.items())
-    group = Group("claims", items, "texts", taken="reworded")
-    reply = await inquiry.ask(Ask(metric, "claims", passages, (group,)))
-    return {text_id: known_texts(reply.answers[text_id]) for text_id in texts}
+    reply = await inquiry.ask(Ask(metric, name, passages, (extraction(name, texts),)))
+    return {text_id: _known_texts(reply.answers[text_id]) for text_id in texts}
 
 
-def known_texts(answer: Answer) -> list[str]:
-    """Return a list of texts extracted by the judge.
-
-    Raises:
-        JudgeError: The list stayed unknown.
-    """
+def _known_texts(answer: Answer) -> list[str]:
     if not answer.known or not isinstance(answer.value, tuple):
         why = f": {answer.reason}" if answer.reason else ""
         raise JudgeError(f"the judge listed nothing usable, twice asked{why}", "unusable_reply")
@@ -325,7 +347,7 @@ async def units_of(metric: str, text: str, unit: Unit, inquiry: Inquiry) -> list
     """Split `text` into judged units: ragmeter's sentences or the judge's claims."""
     if unit == "sentence" or is_blank(text):
         return sentences(text)
-    return (await claims_of(metric, {"t1": text}, inquiry))["t1"]
+    return (await extracted(metric, "claims", {"t1": text}, inquiry))["t1"]
 
 
 def number_units(letter: str, units: Sequence[str]) -> dict[str, str]:

@@ -6,7 +6,7 @@ mention one is decided by the tiers of `entities`, without a call.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -17,22 +17,20 @@ from ragmeter.metrics.score import Score, ScoreItem
 from ragmeter.metrics.text.entities import distinct_entities, entity_evidence
 from ragmeter.metrics.text.quote_check import is_sentence_of, stands_as_entity
 
-from ._judged_metric import Chunks, Inquiry, JudgedMetric, definition_of, is_blank, known_texts, ratio_score
+from ._judged_metric import (
+    Chunks,
+    Inquiry,
+    JudgedMetric,
+    definition_of,
+    extracted,
+    is_blank,
+    ratio_score,
+    reference_answer,
+)
 
-__all__ = ["ContextEntityRecall", "entities_group"]
+__all__ = ["ContextEntityRecall"]
 
 PROMPT = "entities"
-
-
-def entities_group(texts: Mapping[str, str], shared_with: str | None = None) -> Group:
-    """Return the group that asks for the named entities in `texts`, by id.
-
-    Args:
-        texts: The texts to examine.
-        shared_with: The prompt whose asks share the answers; None: this is one of them.
-    """
-    items = tuple(Item(text_id, (text,), source=text) for text_id, text in texts.items())
-    return Group(PROMPT, items, "texts", shared_with=shared_with)
 
 
 @dataclass(frozen=True)
@@ -92,11 +90,11 @@ class ContextEntityRecall(JudgedMetric):
 
     async def judge(self, sample: RagSample, inquiry: Inquiry) -> Sequence[Score]:
         """List the reference's entities and look each of them up in the chunks."""
-        reference = (sample.reference.answer if sample.reference is not None else None) or ""
+        reference = reference_answer(sample)
         nothing = "the reference answer names nothing"
         if is_blank(reference):
             return (self.without_value("undefined", nothing),)
-        listed = (await self._list_entities({"t1": reference}, inquiry))["t1"]
+        listed = (await extracted(self.name, PROMPT, {"t1": reference}, inquiry))["t1"]
         entities = [
             entity
             for entity in (dict.fromkeys(listed) if self.strict else distinct_entities(listed))
@@ -114,21 +112,13 @@ class ContextEntityRecall(JudgedMetric):
         said = "named things of the reference answer are in the chunks"
         return (ratio_score(self, self.name, verdicts, items, said=said, nothing=nothing),)
 
-    async def _list_entities(self, texts: dict[str, str], inquiry: Inquiry) -> dict[str, list[str]]:
-        passages = tuple(
-            Passage(f"text {text_id}", text, only_for=frozenset({text_id})) for text_id, text in texts.items()
-        )
-        group = entities_group(texts)
-        reply = await inquiry.ask(Ask(self.name, PROMPT, passages, (group,)))
-        return {text_id: known_texts(reply.answers[text_id]) for text_id in texts}
-
     async def _common_entities(
         self, entities: Sequence[str], chunks: Chunks, inquiry: Inquiry
     ) -> list[ScoreItem]:
         found: set[str] = set()
         if entities and chunks.texts:
             texts = {f"t{chunk_id[1:]}": text for chunk_id, text in chunks.texts.items()}
-            for text_id, listed in (await self._list_entities(texts, inquiry)).items():
+            for text_id, listed in (await extracted(self.name, PROMPT, texts, inquiry)).items():
                 found.update(e for e in listed if stands_as_entity(e, texts[text_id]))
         return [
             ScoreItem(id=f"entity-{number}", verdict=entity in found, text=entity, reason="identical string")

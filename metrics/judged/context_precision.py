@@ -15,7 +15,16 @@ from ragmeter.metrics.protocol import scores_without_value
 from ragmeter.metrics.sample import RagSample
 from ragmeter.metrics.score import Score
 
-from ._judged_metric import Chunks, Inquiry, JudgedMetric, definition_of, is_blank, passages_of, ranked_score
+from ._judged_metric import (
+    Chunks,
+    Inquiry,
+    JudgedMetric,
+    definition_of,
+    is_blank,
+    passages_of,
+    ranked_score,
+    reference_answer,
+)
 
 __all__ = ["ContextPrecision", "ContextUtilization"]
 
@@ -58,10 +67,10 @@ class ContextPrecision(JudgedMetric):
 
     async def judge(self, sample: RagSample, inquiry: Inquiry) -> Sequence[Score]:
         """Judge every chunk against the reference answer."""
-        reference = sample.reference.answer if sample.reference is not None else None
+        reference = reference_answer(sample)
         if is_blank(reference):
             return (self.without_value("undefined", "the reference answer is blank"),)
-        return (await _measure_ranking(self, "reference_answer", reference or "", sample, inquiry),)
+        return (await _measure_ranking(self, "reference_answer", reference, sample, inquiry),)
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,7 @@ from ._judged_metric import (
     number_units,
     passages_of,
     ratio_score,
+    reference_answer,
     units_of,
 )
 
@@ -81,7 +82,7 @@ class ContextRecall(UnitMetric):
 
     async def judge(self, sample: RagSample, inquiry: Inquiry) -> Sequence[Score]:
         """Judge every unit of the reference answer against the chunks."""
-        reference = (sample.reference.answer if sample.reference is not None else None) or ""
+        reference = reference_answer(sample)
         chunks = Chunks.of(sample.contexts or ())
         units = [] if is_blank(reference) else await units_of(self.name, reference, self.unit, inquiry)
         if units and not chunks.texts:

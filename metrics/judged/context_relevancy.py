@@ -13,7 +13,7 @@ from ragmeter.metrics.sample import RagSample
 from ragmeter.metrics.score import Score, ScoreItem
 from ragmeter.metrics.text.sentences import sentences
 
-from ._judged_metric import Chunks, Inquiry, Unit, UnitMetric, claims_of, is_blank, passages_of, ratio_score
+from ._judged_metric import Chunks, Inquiry, Unit, UnitMetric, extracted, is_blank, passages_of, ratio_score
 
 __all__ = ["ContextRelevancy", "Statements"]
 
@@ -124,7 +124,7 @@ class ContextRelevancy(UnitMetric):
             statements = Statements.sentences_of(chunks)
         else:
             texts = {f"t{chunk_id[1:]}": text for chunk_id, text in chunks.texts.items()}
-            claims = await claims_of(self.name, texts, inquiry)
+            claims = await extracted(self.name, "claims", texts, inquiry)
             statements = Statements.of({f"c{text_id[1:]}": claims[text_id] for text_id in texts})
         passages = tuple(
             Passage(f"chunk {chunk_id}", lines=lines, only_for=frozenset(i for i, _ in lines))

@@ -21,14 +21,16 @@ from ._judged_metric import (
     Inquiry,
     JudgedMetric,
     definition_of,
+    extraction,
     is_blank,
     number_units,
     passages_of,
     ranked_score,
     ratio_score,
+    reference_answer,
 )
 from .context_entity_recall import PROMPT as ENTITIES
-from .context_entity_recall import ContextEntityRecall, entities_group
+from .context_entity_recall import ContextEntityRecall
 from .context_recall import recall_items, recall_score, recall_without_chunks
 from .context_relevancy import Statements
 from .live_judged import PROMPT as LIVE
@@ -109,7 +111,7 @@ class FusedContextMetrics(JudgedMetric):
         """Judge chunks, reference sentences and chunk sentences together."""
         question = sample.question or ""
         given = sample.reference is not None and sample.reference.supplies("answer")
-        reference = (sample.reference.answer if sample.reference is not None else None) or ""
+        reference = reference_answer(sample)
         chunks = Chunks.of(sample.contexts or ())
         statements = Statements.sentences_of(chunks)
         units = [] if is_blank(reference) else sentences(reference)
@@ -120,7 +122,7 @@ class FusedContextMetrics(JudgedMetric):
         if live is not None and any(group.items for group in groups):
             groups += live.groups("d", shared_with=LIVE)
         if self.entities and units and chunks.texts:
-            groups = (*groups, entities_group({"t1": reference}, shared_with=ENTITIES))
+            groups = (*groups, extraction(ENTITIES, {"t1": reference}, shared_with=ENTITIES))
         ask = Ask(self.name, _ALONE, passages, groups, self._prompts_with_shared)
         answers = (await inquiry.ask(ask)).answers
         return (

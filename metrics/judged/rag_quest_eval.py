@@ -15,7 +15,7 @@ from ragmeter.metrics.sample import RagSample
 from ragmeter.metrics.score import Score, ScoreItem
 from ragmeter.metrics.text.quote_check import is_answer_from
 
-from ._judged_metric import Inquiry, JudgedMetric, definition_of, is_blank
+from ._judged_metric import Inquiry, JudgedMetric, definition_of, is_blank, reference_answer
 from ._quest_eval_scores import QuestEvalScores, QuestTokenizer, quest_eval_scores, quest_tokenizer
 
 __all__ = ["RagQuestEval"]
@@ -82,7 +82,7 @@ class RagQuestEval(JudgedMetric):
 
     async def judge(self, sample: RagSample, inquiry: Inquiry) -> Sequence[Score]:
         """Ask for questions, then for answers."""
-        reference = (sample.reference.answer if sample.reference is not None else None) or ""
+        reference = reference_answer(sample)
         answer = sample.answer or ""
         if is_blank(reference):
             why = "the reference answer is blank"

@@ -124,7 +124,7 @@ def test_every_slot_comes_back_and_no_more(steps, concurrency, given_up_after_s)
 
     async def run(server):
         judge = judge_at(server, concurrency=concurrency, timeout_s=0.2, cache=False)
-        judge._breaker.admit = lambda: None
+        judge._endpoint.breaker.admit = lambda: None
         calls = [asyncio.create_task(asked(judge, f"q{n}")) for n in range(len(steps))]
         if calls:
             await asyncio.wait(calls, timeout=given_up_after_s)

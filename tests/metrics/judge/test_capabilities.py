@@ -47,7 +47,7 @@ def timed(server):
     """A judge whose memory of the endpoint has a clock of ours."""
     judge = judge_at(server, cache=False)
     clock = Clock()
-    judge._learned._clock = clock
+    judge._endpoint.learned._clock = clock
     return judge, clock
 
 
@@ -305,7 +305,7 @@ def test_a_wait_beyond_the_timeout_holds_back_the_next_calls(server):
 
     assert {score.error_type for score in scores} == {"rate_limited"}
     assert len(server.requests) == 1
-    judge._breaker.admit()
+    judge._endpoint.breaker.admit()
 
 
 def test_a_403_after_answers_is_not_for_everybody(server):
