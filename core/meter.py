@@ -253,10 +253,12 @@ class RagMeter(QualityVerbs):
                     self._publish_lists(exporter)
 
     def _watch(self, alarms: Alarms, exporters: Sequence[Exporter], judge: Judge | None) -> Alarming:
-        from .watch.alarming import alarming_of  # noqa: PLC0415 -- only when wanted
+        from .watch.alarming import Alarming  # noqa: PLC0415 -- only when wanted
+        from .watch.watch import Watch  # noqa: PLC0415 -- likewise
 
         check = None if alarms.check is None else self._check(alarms.check, alarms.check_every_s, judge)
-        return alarming_of(self._quality.slots, exporters, self.port.guard, alarms, check)
+        watch = Watch(check=check)
+        return Alarming(watch, self._quality.slots, exporters, self.port.guard, alarms, check)
 
     def _check(self, frozen: str | os.PathLike[str], every_s: float, judge: Judge | None) -> JudgeCheck:
         from .watch.judge_check import judge_check_of  # noqa: PLC0415 -- brings asyncio

@@ -22,8 +22,8 @@ from starlette.routing import Route
 
 from ragmeter import RagMeter
 from ragmeter.metrics import ConfigurationError
-from ragmeter.quality.sums import SLOT_S
-from ragmeter.watch.alarming import Alarming, ElsewhereSlot
+from ragmeter.quality.sums import SLOT_S, SlotSums
+from ragmeter.watch.alarming import Alarming
 from ragmeter.watch.baseline import LEAST_SCORES
 from ragmeter.watch.change import Change
 
@@ -56,14 +56,14 @@ class ScoredElsewhere:
         self._clock = clock
         self._self_reporting: dict[_Resource, float] = {}
 
-    def slots(self, since: float, until: float) -> Iterator[ElsewhereSlot]:
+    def slots(self, since: float, until: float) -> Iterator[tuple[float, Sequence[SlotSums]]]:
         """Yield the counts of each five minutes, oldest first."""
         for slot in self._reader.received(since, until):
             for service, environment in slot.self_reporting:
                 key = _key_of(resource_of(service, environment))
                 if key in self._self_reporting or len(self._self_reporting) < MAX_SELF_REPORTING:
                     self._self_reporting[key] = slot.at
-            yield ElsewhereSlot(slot.at, slot.sums)
+            yield slot.at, slot.sums
 
     def complete(self) -> float:
         """Return the time up to which data counts as complete, with five minutes for late data."""

@@ -6,7 +6,7 @@ One thread checks, another notifies (`notify`); nothing here runs on a request's
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from ragmeter._runtime.guard import Guard
 from ragmeter._runtime.queue import WorkerQueue, remaining
@@ -26,26 +26,17 @@ if TYPE_CHECKING:
 
     from .judge_check import JudgeCheck
 
-__all__ = ["Alarming", "Elsewhere", "ElsewhereSlot", "alarming_of"]
+__all__ = ["Alarming", "Elsewhere"]
 
 GRACE_S = 1.0
 """Seconds from the end of a slot to its check."""
 
 
-class ElsewhereSlot(NamedTuple):
-    """The sums of one five-minute slot in other processes."""
-
-    at: float
-    """Start of the slot, unix seconds: a multiple of `SLOT_S`."""
-    sums: Sequence[SlotSums]
-    """By service, score, workflow and segment."""
-
-
 class Elsewhere(Protocol):
     """Source of the scores of other processes."""
 
-    def slots(self, since: float, until: float) -> Iterable[ElsewhereSlot]:
-        """Return the slots that have scores, oldest first.
+    def slots(self, since: float, until: float) -> Iterable[tuple[float, Sequence[SlotSums]]]:
+        """Return the start (unix seconds) of each five-minute slot that has scores, and its sums, oldest first.
 
         Args:
             since: Earliest start, unix seconds.
@@ -74,11 +65,14 @@ class Alarming:
         slots: Returns the sums of completed slots that began at a time (unix seconds) or later.
         exporters: Those that implement `ObservesChanges` are notified.
         guard_for: Makes a guard for a component.
-        webhook: Notified as well; None: no webhook.
-        language: Language of what the webhook gets.
+        alarms: Where changes are posted, and where the state is kept: without a file a restart learns the
+            baselines again. None: neither.
         check: Checks the judge for drift; started and closed with this; None: no check.
-        file: Persists the state; None: a restart learns the baselines again.
         clock: Monotonic unix seconds; None: this machine's.
+
+    Raises:
+        ConfigurationError: `alarms.webhook` is no URL, or `alarms.state` cannot be a file.
+        MissingDependencyError: The webhook's HTTP client is not installed.
     """
 
     def __init__(
@@ -87,16 +81,23 @@ class Alarming:
         slots: Callable[[float], Sequence[SlotSums]],
         exporters: Sequence[object],
         guard_for: Callable[[str], Guard],
-        *,
-        webhook: ChangeWebhook | None = None,
-        language: str = "en",
+        alarms: Alarms | None = None,
         check: JudgeCheck | None = None,
-        file: WatchFile | None = None,
         clock: Callable[[], float] | None = None,
     ) -> None:
         self.watch = watch
         self._slots = slots
-        self._webhook = webhook
+        self._webhook: ChangeWebhook | None = None
+        self._file: WatchFile | None = None
+        language = "en"
+        if alarms is not None:
+            language = alarms.language
+            if alarms.webhook is not None:
+                from ragmeter.exporters.webhook import ChangeWebhook  # noqa: PLC0415 -- only when wanted
+
+                self._webhook = ChangeWebhook(alarms.webhook, page=alarms.page)
+            if alarms.state is not None:
+                self._file = WatchFile(alarms.state, watch)
         observers = [one for one in exporters if isinstance(one, ObservesChanges)]
         for observer in observers:
             observer.observe_changes(self._evidence)
@@ -107,12 +108,11 @@ class Alarming:
                 if isinstance(one, ObservesDrift):
                     one.observe_drift(check.drifts)
         self._clock = clock or unix_clock()
-        self._file = file
         self._elsewhere: Elsewhere | None = None
         # The previous process has sent the notifications for older slots.
         self._silent_before = 0.0 if watch.next else self._clock() - 2 * SLOT_S
         self._guard = guard_for("meter.changes")
-        self._notifier = Notifier(observers, self._guard, self._clock, webhook, language)
+        self._notifier = Notifier(observers, self._guard, self._clock, self._webhook, language)
         self._looking: WorkerQueue[None] = WorkerQueue(
             "ragmeter-watch",
             lambda _: self.look(),
@@ -239,39 +239,6 @@ class Alarming:
         with self._guard:
             self.look()
         return SLOT_S - self._clock() % SLOT_S + GRACE_S
-
-
-def alarming_of(
-    slots: Callable[[float], Sequence[SlotSums]],
-    exporters: Sequence[object],
-    guard_for: Callable[[str], Guard],
-    alarms: Alarms,
-    check: JudgeCheck | None = None,
-) -> Alarming:
-    """Build the `Alarming` of a meter.
-
-    Args:
-        slots: See `Alarming`.
-        exporters: As above.
-        guard_for: As above.
-        alarms: Where changes are posted, and where the state is kept.
-        check: See `Alarming`.
-
-    Raises:
-        ConfigurationError: `alarms.webhook` is no URL, or `alarms.state` cannot be a file.
-        MissingDependencyError: The webhook's HTTP client is not installed.
-    """
-    posting = None
-    if alarms.webhook is not None:
-        from ragmeter.exporters.webhook import ChangeWebhook  # noqa: PLC0415 -- only when wanted
-
-        posting = ChangeWebhook(alarms.webhook, page=alarms.page)
-    watch = Watch(ruler=check)
-    file = None if alarms.state is None else WatchFile(alarms.state, watch)
-    return Alarming(
-        watch, slots, exporters, guard_for,
-        webhook=posting, language=alarms.language, check=check, file=file,
-    )  # fmt: skip
 
 
 def _ignore(_item: object, _reason: str) -> None:

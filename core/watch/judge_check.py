@@ -7,9 +7,10 @@ budget is used up, the round resumes later. Never runs on a request's path.
 from __future__ import annotations
 
 import asyncio
+import math
 import os
 from collections import defaultdict
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -26,7 +27,15 @@ from ragmeter.quality.sums import unix_clock
 from ragmeter.requests.scope import leave_host
 
 from .change import Change
-from .judge_drift import Drift, FrozenRequest, Ruler, Standing, read_frozen, scale_to_unit
+from .judge_drift import (
+    LEAST_REQUESTS,
+    Drift,
+    FrozenRequest,
+    Standing,
+    drift_change,
+    read_frozen,
+    scale_to_unit,
+)
 
 __all__ = ["JudgeCheck", "judge_check_of"]
 
@@ -39,7 +48,7 @@ CLOSE_S = 2.0
 
 
 class JudgeCheck:
-    """Repeats the judgements of a frozen set; a `KnowsJudges` for `ragmeter.watch.watch`.
+    """Repeats the judgements of a frozen set; knows which scores' judges have drifted. Thread-safe.
 
     Args:
         frozen: The requests, with the judge's earlier verdicts.
@@ -80,7 +89,10 @@ class JudgeCheck:
             max_items=1,
             max_bytes=1,
         )
-        self._ruler = Ruler({name for one in frozen for name in one.verdicts})
+        self._scores = {name for one in frozen for name in one.verdicts}
+        self._last: Mapping[str, tuple[Drift, float]] = {}
+        """By score, what the last round measured, and when that began."""
+        self._steady_at: dict[str, float] = {}
         self._next = 0.0
         self._closed = False
         self._fresh()
@@ -95,21 +107,23 @@ class JudgeCheck:
 
     def standing(self, score: str, since: float) -> Standing:
         """Return the state of a score's judge since `since` (Unix seconds); start a round if unknown."""
-        found = self._ruler.standing(score, since)
+        if score not in self._scores:
+            return "unchecked"
+        drift, began = self._last.get(score, (None, -math.inf))
+        if drift is not None and drift.has_moved:
+            return "moved"
+        if began >= since:
+            return "steady"
         # While a judge fails, the state stays unknown: do not start a round every five minutes.
         is_due = not self._place and self._clock() - self._began >= ASK_AGAIN_S
-        if found == "pending" and is_due and not self._asked_for:
+        if is_due and not self._asked_for:
             self._asked_for = True
             self._queue.put(None)
-        return found
-
-    def moved_scores(self) -> Collection[str]:
-        """Return the scores whose judge is drifted now."""
-        return self._ruler.moved_scores()
+        return "pending"
 
     def drifts(self) -> Sequence[Drift]:
         """Return the drift of each score in the last round."""
-        return self._ruler.drifts()
+        return [drift for drift, _ in self._last.values()]
 
     def on_moved(self, callback: Callable[[Change], object]) -> None:
         """Call `callback` once for each drift of a judge."""
@@ -164,7 +178,19 @@ class JudgeCheck:
             return
         self._place = 0
         self._next = self._began + self._every_s
-        for change in self._ruler.take(self._pairs, self._began, self._clock()):
+        for score, pairs in self._pairs.items():
+            if len(pairs) >= LEAST_REQUESTS:  # else the judge failed on most requests
+                self._note(Drift.of(score, pairs, self._clock()), pairs)
+
+    def _note(self, drift: Drift, pairs: Sequence[tuple[float, float]]) -> None:
+        """Remember the drift of a round; report it if the judge had not drifted before."""
+        before, _ = self._last.get(drift.score, (None, 0.0))
+        self._last = {**self._last, drift.score: (drift, self._began)}
+        since = self._steady_at.get(drift.score, self._began)
+        if not drift.has_moved:
+            self._steady_at[drift.score] = drift.at
+        elif before is None or not before.has_moved:
+            change = drift_change(drift, pairs, since)
             for callback in self._callbacks:
                 with self._guard:
                     callback(change)

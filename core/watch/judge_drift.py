@@ -1,8 +1,7 @@
 """Detect judge drift: compare old and new verdicts on a frozen set of requests.
 
 When the model behind a judge's name is replaced or its endpoint updated, means move although no answer became
-worse. `Ruler` records the rounds that `ragmeter.watch.judge_check` runs, and reports the state of each
-score's judge. Thread-safe; calls no judge.
+worse. Called by `ragmeter.watch.judge_check`, which runs the rounds; calls no judge.
 """
 
 from __future__ import annotations
@@ -18,13 +17,12 @@ from pydantic import ValidationError
 from ragmeter.exporters.changes import ChangeNote, JudgeDrift
 from ragmeter.metrics import ConfigurationError, RagSample
 from ragmeter.metrics._files.rows import BadRow, read_rows
-from ragmeter.metrics._process import fork
 from ragmeter.quality.estimate import difference_interval, estimate
 from ragmeter.quality.moments import FreeMoments, JudgedMoments
 
 from .change import ALARM_EVIDENCE, Change
 
-__all__ = ["Drift", "FrozenRequest", "Ruler", "Standing", "read_frozen"]
+__all__ = ["Drift", "FrozenRequest", "Standing", "drift_change", "read_frozen"]
 
 Standing = Literal["unchecked", "pending", "steady", "moved"]
 """State of a judge since some time. ``unchecked``: the frozen set has no verdicts of the score; ``pending``:
@@ -51,6 +49,12 @@ class Drift(JudgeDrift):
     """Number of requests judged again."""
     at: float
     """Time of measurement, Unix seconds."""
+
+    @classmethod
+    def of(cls, score: str, pairs: Sequence[tuple[float, float]], at: float) -> Drift:
+        """Return the drift of a score, from its frozen verdicts and the new ones, measured at a time."""
+        mean, lower, upper = difference_interval([new - old for old, new in pairs])
+        return cls(score=score, mean=mean, lower=lower, upper=upper, n=len(pairs), at=at)
 
     @property
     def has_moved(self) -> bool:
@@ -121,69 +125,14 @@ def scale_to_unit(value: float, lowest: float | None, highest: float | None) -> 
     return min(1.0, max(0.0, (value - lowest) / (highest - lowest)))
 
 
-class Ruler:
-    """Records rounds of repeated judgements.
+def drift_change(drift: Drift, pairs: Sequence[tuple[float, float]], since: float) -> Change:
+    """Return a drift as a change.
 
     Args:
-        scores: The scores with verdicts in the frozen set.
+        drift: The judge's.
+        pairs: The frozen verdicts and the new ones.
+        since: When the judge was last known to be steady, Unix seconds.
     """
-
-    def __init__(self, scores: Collection[str]) -> None:
-        self._scores = frozenset(scores)
-        self._lock = fork.lock()
-        self._began: dict[str, float] = {}
-        self._drifts: dict[str, Drift] = {}
-        self._steady_at: dict[str, float] = {}
-
-    def standing(self, score: str, since: float) -> Standing:
-        """Return the state of a score's judge, by a round that began at `since` (Unix seconds) or later."""
-        if score not in self._scores:
-            return "unchecked"
-        with self._lock:
-            drift = self._drifts.get(score)
-            if drift is not None and drift.has_moved:
-                return "moved"
-            return "steady" if self._began.get(score, -math.inf) >= since else "pending"
-
-    def moved_scores(self) -> Collection[str]:
-        """Return the scores whose judge is drifted now."""
-        with self._lock:
-            return [name for name, drift in self._drifts.items() if drift.has_moved]
-
-    def drifts(self) -> Sequence[Drift]:
-        """Return the drift of each score in the last round."""
-        with self._lock:
-            return list(self._drifts.values())
-
-    def take(
-        self, pairs: Mapping[str, Sequence[tuple[float, float]]], began: float, ended: float
-    ) -> list[Change]:
-        """Record a round, and return the judges that have drifted since the one before.
-
-        Args:
-            pairs: By score, the frozen verdicts and the new ones.
-            began: When the round began, Unix seconds.
-            ended: When it ended.
-        """
-        changes: list[Change] = []
-        for score, found in pairs.items():
-            if len(found) < LEAST_REQUESTS:
-                continue  # the judge failed on most requests
-            mean, lower, upper = difference_interval([new - old for old, new in found])
-            drift = Drift(score=score, mean=mean, lower=lower, upper=upper, n=len(found), at=ended)
-            with self._lock:
-                before = self._drifts.get(score)
-                self._drifts[score] = drift
-                self._began[score] = began
-                since = self._steady_at.get(score, began)
-                if not drift.has_moved:
-                    self._steady_at[score] = ended
-            if drift.has_moved and not (before is not None and before.has_moved):
-                changes.append(_change(drift, found, since))
-        return changes
-
-
-def _change(drift: Drift, pairs: Sequence[tuple[float, float]], since: float) -> Change:
     old, new = FreeMoments(), JudgedMoments()
     for then, now in pairs:
         old.add_value(then)

@@ -8,10 +8,10 @@ and survives a restart by its `state`.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from pydantic import TypeAdapter
 
@@ -26,11 +26,13 @@ from ragmeter.quality.sums import SLOT_S, SlotSums
 from ._watched_series import SeriesKey, SeriesState
 from .change import ALARM_EVIDENCE, Change, Fall, e_bh
 from .history import History
-from .judge_drift import Standing
 from .mix_shift import mix_change
 from .version_watch import VersionWatch
 
-__all__ = ["ChangeNotice", "KnowsJudges", "Standing", "Watch", "WatchedSeries"]
+if TYPE_CHECKING:
+    from .judge_check import JudgeCheck
+
+__all__ = ["ChangeNotice", "Watch", "WatchedSeries"]
 
 _Resource = tuple[tuple[str, str], ...]
 _NAME = "service.name"
@@ -54,18 +56,6 @@ REPLACED_AFTER_S = 3600.0
 MOST_EVIDENCE = 1e12
 """Cap of the evidence: JSON has no infinity."""
 MAX_CHANGES = 100
-
-
-class KnowsJudges(Protocol):
-    """Knows whether a judge has drifted."""
-
-    def standing(self, score: str, since: float) -> Standing:
-        """Return the state of the judge of `score` since `since` (unix seconds). Never blocks."""
-        ...
-
-    def moved_scores(self) -> Collection[str]:
-        """Return the scores whose judge is drifted now."""
-        ...
 
 
 class ChangeNotice(NamedTuple):
@@ -137,14 +127,14 @@ class Watch:
     """Feeds one detector per score, workflow and segment of each service. Thread-safe.
 
     Args:
-        ruler: Knows whether judges have drifted; None: not checked.
+        check: Knows whether judges have drifted; None: not checked.
 
     Attributes:
         versions: Compares new versions with the one before.
     """
 
-    def __init__(self, *, ruler: KnowsJudges | None = None) -> None:
-        self._ruler = ruler
+    def __init__(self, *, check: JudgeCheck | None = None) -> None:
+        self._check = check
         self.versions = VersionWatch()
         self._lock = fork.lock()
         self._fresh()
@@ -221,7 +211,7 @@ class Watch:
 
     def evidence(self) -> list[ChangeEvidence]:
         """Return the evidence for a change of every score that has a baseline."""
-        moved = () if self._ruler is None else tuple(self._ruler.moved_scores())
+        drifts = () if self._check is None else self._check.drifts()
         with self._lock:
             found = [
                 ChangeEvidence(
@@ -235,7 +225,11 @@ class Watch:
                 for service in self._services.values()
                 for key, one in _clearest(service.series).items()
             ]
-        return found + [ChangeEvidence(score=score, workflow="", kind="judge", evidence=2.0) for score in moved]
+        return found + [
+            ChangeEvidence(score=one.score, workflow="", kind="judge", evidence=2.0)
+            for one in drifts
+            if one.has_moved
+        ]
 
     def accept(
         self,
@@ -378,10 +372,10 @@ class Watch:
 
     def _is_held(self, key: SeriesKey, one: SeriesState, now: float) -> bool:
         """Return whether an alarm waits because the judge, not the quality, may have changed."""
-        if self._ruler is None or not one.counted.judge:
+        if self._check is None or not one.counted.judge:
             return False
         since = now if one.held is None else one.held.since
-        standing = self._ruler.standing(key.score, since)
+        standing = self._check.standing(key.score, since)
         if standing in ("unchecked", "steady"):
             return False
         return standing == "moved" or now - one.held_since < LONGEST_PENDING_S

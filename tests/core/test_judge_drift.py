@@ -17,7 +17,7 @@ from ragmeter.quality import sums
 from ragmeter.watch import alarming
 from ragmeter.watch import judge_check as rejudging
 from ragmeter.watch.judge_check import JudgeCheck
-from ragmeter.watch.judge_drift import FrozenRequest, Ruler, read_frozen
+from ragmeter.watch.judge_drift import FrozenRequest, read_frozen
 
 COUNT = 60
 OLD = [0.2 + 0.6 * (number % 10) / 9 for number in range(COUNT)]
@@ -112,7 +112,7 @@ def test_a_judge_that_stays_is_steady(check):
     (drift,) = one.drifts()
     assert (drift.mean, drift.n, drift.at) == (0.0, COUNT, clock.now)
     assert drift.lower < 0 < drift.upper
-    assert (changes, list(one.moved_scores())) == ([], [])
+    assert (changes, [each.score for each in one.drifts() if each.has_moved]) == ([], [])
     assert len(judge.asked) == COUNT
     assert {asked[1:] for asked in judge.asked} == {(True, "ragmeter-judge-check")}
 
@@ -130,12 +130,12 @@ def test_a_judge_that_moved_is_told_once_until_it_has_come_back(check, kinder, w
     assert change.now.mean - change.before.mean == pytest.approx(kinder, abs=0.01)
     assert word in change.note
     assert one.standing("kindness", clock.now + 1e6) == "moved"
-    assert list(one.moved_scores()) == ["kindness"]
+    assert [each.score for each in one.drifts() if each.has_moved] == ["kindness"]
     _round(one, clock)
     assert len(changes) == 1
     judge.kinder = 0.0
     _round(one, clock)
-    assert list(one.moved_scores()) == []
+    assert [each.score for each in one.drifts() if each.has_moved] == []
     judge.kinder = kinder
     _round(one, clock)
     assert len(changes) == 2
@@ -179,13 +179,21 @@ def test_a_used_up_budget_makes_a_round_wait_and_loses_nothing(check):
     assert len(judge.asked) == COUNT + 1
 
 
-def test_a_judge_that_fails_has_not_moved(check):
+@pytest.mark.parametrize(("verdicts", "told"), [(29, 0), (30, 1)])
+def test_a_few_equal_verdicts_are_no_round(check, verdicts, told):
     judge = Moody()
-    judge.fails = lambda asked: "connection" if asked > 20 else None
-    one, clock, changes = check(judge)
+    judge.fails = lambda asked: "connection" if asked > verdicts else None
     judge.kinder = -0.3
+    one, clock, changes = check(judge)
     _round(one, clock)
-    assert (one.drifts(), changes) == ([], [])
+    assert len(one.drifts()) == len(changes) == told
+
+
+def test_a_judge_that_fails_is_not_asked_again_at_once(check):
+    judge = Moody()
+    judge.fails = lambda asked: "connection"
+    one, clock, _ = check(judge)
+    _round(one, clock)
     asked = len(judge.asked)
     assert one.standing("kindness", clock.now - 1) == "pending"
     assert one.flush(60)
@@ -205,13 +213,6 @@ def test_the_end_does_not_wait_for_the_judge(check):
     one.close()
     assert one.flush(30)
     assert judge.closed
-
-
-def test_a_few_equal_verdicts_are_no_round():
-    ruler = Ruler({"kindness"})
-    assert ruler.take({"kindness": [(0.5, 0.1)] * 29}, 1.0, 2.0) == []
-    assert ruler.standing("kindness", 0.0) == "pending"
-    assert len(ruler.take({"kindness": [(0.5, 0.1)] * 30}, 1.0, 2.0)) == 1
 
 
 def _file(path, count=40, **changes):

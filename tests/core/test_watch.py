@@ -6,7 +6,7 @@ import json
 import re
 from array import array
 from collections import deque
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
 import pytest
@@ -16,7 +16,8 @@ from ragmeter.quality.manner import PARTS
 from ragmeter.quality.sums import SlotSums
 from ragmeter.watch.change import Change
 from ragmeter.watch.history import History
-from ragmeter.watch.watch import ChangeNotice, Standing, Watch
+from ragmeter.watch.judge_drift import Drift, Standing
+from ragmeter.watch.watch import ChangeNotice, Watch
 from ragmeter.watch.wording import word_change
 
 DAY = 86_400.0
@@ -270,7 +271,7 @@ def test_a_new_formula_of_a_free_score_is_no_change() -> None:
     assert Watch().take(_slots((first, second), last=FALL + 2 * DAY)) == []
 
 
-class FakeRuler:
+class FakeCheck:
     """Says of every judge what it is told to."""
 
     def __init__(self, said: Standing) -> None:
@@ -281,8 +282,9 @@ class FakeRuler:
         self.asked.append((score, since))
         return self.said
 
-    def moved_scores(self) -> Collection[str]:
-        return ["faithfulness"] if self.said == "moved" else []
+    def drifts(self) -> list[Drift]:
+        lower = -0.2 if self.said == "moved" else 0.0
+        return [Drift(score="faithfulness", mean=-0.1, lower=lower, upper=lower + 0.1, n=60, at=0.0)]
 
 
 def _judge_falls(**bounds: float) -> Iterator[SlotSums]:
@@ -291,27 +293,27 @@ def _judge_falls(**bounds: float) -> Iterator[SlotSums]:
 
 
 def test_an_alarm_is_held_back_while_the_judge_moves_and_given_when_it_has_not() -> None:
-    ruler = FakeRuler("moved")
-    watch = Watch(ruler=ruler)
+    check = FakeCheck("moved")
+    watch = Watch(check=check)
     assert watch.take(_judge_falls(last=FALL + 0.25 * DAY)) == []
-    assert {score for score, _ in ruler.asked} == {"faithfulness"}
+    assert {score for score, _ in check.asked} == {"faithfulness"}
     evidence = {one.kind: one.evidence for one in watch.evidence()}
     assert evidence["fell"] <= 1.0 < evidence["judge"]
-    ruler.said = "steady"
+    check.said = "steady"
     later = _judge_falls(first=FALL + 0.25 * DAY, last=FALL + 0.25 * DAY + 600)
     assert [change.kind for change in _changes(watch.take(later))] == ["fell"]
 
 
 def test_an_alarm_waits_a_day_at_most_for_the_judge_to_be_checked() -> None:
-    changes = _changes(Watch(ruler=FakeRuler("pending")).take(_judge_falls(last=FALL + 3 * DAY)))
+    changes = _changes(Watch(check=FakeCheck("pending")).take(_judge_falls(last=FALL + 3 * DAY)))
     assert changes
     assert FALL + DAY <= changes[0].at < FALL + 1.5 * DAY
 
 
 def test_free_scores_ask_no_judge() -> None:
-    ruler = FakeRuler("moved")
-    assert Watch(ruler=ruler).take(_slots((GOOD, BAD), last=FALL + 0.5 * DAY))
-    assert ruler.asked == []
+    check = FakeCheck("moved")
+    assert Watch(check=check).take(_slots((GOOD, BAD), last=FALL + 0.5 * DAY))
+    assert check.asked == []
 
 
 @pytest.mark.parametrize("days", [0.4, 3.2, 3.505, 3.6, 4.3])
