@@ -120,38 +120,29 @@ def from_export_request(request: ExportRequest, received: ExportedRecords) -> Ba
         spans = iter(received.spans)
         for group in request.resource_spans:
             for scoped in group.scope_spans:
+                known_spans = _with_known(scoped.spans, spans)
                 if scoped.scope.name == semconv.SCOPE:
                     ran = _origin(group.resource)
-                    for span, known in _with_known(scoped.spans, spans):
+                    for span, known in known_spans:
                         if known is not None:  # a span without ids is unusable
                             parts += _of_span(span, known.attributes, ran, kinds)
                             retrieved += _retrievals_of(span, known.attributes)
-                else:
-                    _pass_over(scoped.spans, spans)
     else:
         notes = iter(received.logs)
         for records in request.resource_logs:
             for written in records.scope_logs:
+                known_records = _with_known(written.log_records, notes)
                 if written.scope.name == semconv.SCOPE:
                     ran = _origin(records.resource)
-                    for record, note in _with_known(written.log_records, notes):
+                    for record, note in known_records:
                         of_record = note.attributes if note else attributes_of(record.attributes)
                         parts += _of_record(record, of_record, ran, kinds)
-                else:
-                    _pass_over(written.log_records, notes)
     return Batch(tuple(parts), tuple(retrieved))
 
 
-def _with_known(carriers: Iterable[Any], known: Iterator[T]) -> Iterator[tuple[Any, T | None]]:
-    """Yield each span or record with its result of `received_in`, or None if it lacks ids."""
-    for carrier in carriers:
-        yield carrier, next(known) if has_ids(carrier) else None
-
-
-def _pass_over(carriers: Iterable[Any], known: Iterator[object]) -> None:
-    for carrier in carriers:
-        if has_ids(carrier):
-            next(known)
+def _with_known(carriers: Iterable[Any], known: Iterator[T]) -> list[tuple[Any, T | None]]:
+    """Return each span or record with its result of `received_in`, or None if it lacks ids."""
+    return [(carrier, next(known) if has_ids(carrier) else None) for carrier in carriers]
 
 
 def points_of(

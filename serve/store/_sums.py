@@ -11,7 +11,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from itertools import pairwise
-from typing import overload
+from typing import TypeVar
 
 from ragmeter.metrics._process.bounded_table import BoundedTable
 
@@ -21,6 +21,8 @@ from ._database import Database
 from ._forgetting import Known, known_names
 from ._names import distinct_segments
 from ._rows import HOUR_MS, SLOT_MS, SLOTS
+
+T = TypeVar("T", bound="Cells | None")
 
 _REMEMBERED = 400
 """Most cached slots, hours and days."""
@@ -211,23 +213,16 @@ class Sums:
             if cells is not None:
                 yield at, end, cells
 
-    @overload
-    def _cached(self, key: Hashable, state: tuple[object, ...], count: Callable[[], Cells]) -> Cells: ...
-
-    @overload
-    def _cached(
-        self, key: Hashable, state: tuple[object, ...], count: Callable[[], Cells | None]
-    ) -> Cells | None: ...
-
-    def _cached(
-        self, key: Hashable, state: tuple[object, ...], count: Callable[[], Cells | None]
-    ) -> Cells | None:
+    def _cached(self, key: Hashable, state: tuple[object, ...], count: Callable[[], T]) -> Cells | T:
         """Return sums from the cache if their data is unchanged, else count and cache them.
 
         The result must not be modified.
         """
-        cells = self._recall(key, state)
-        if cells is None and (cells := count()) is not None:
+        known = self._recall(key, state)
+        if known is not None:
+            return known
+        cells = count()
+        if cells is not None:
             self._remember(key, state, cells)
         return cells
 

@@ -68,6 +68,7 @@ _ASIDE_S = 1.0
 """Seconds by which a slow query is delayed, unless a caller waits for it, so that the page comes first."""
 _SMALL = 500
 """Requests from which on a store is large."""
+_LAST_HOUR = Filters()
 _OF_GAPS = Filters(range_s=GAPS_RANGE_S)
 _STEPS = 24
 """Fewest distinct start times within the length of a period: a day's start is rounded to the hour."""
@@ -130,13 +131,13 @@ class Reader:
         The key is service, workflow, segment, score and measurement; whole workflows first, and the largest
         first.
         """
-        wanted = Filters(range_s=range_s)
+        filters = Filters(range_s=range_s)
         with self._reading() as database:
-            cells = self._sums.between(database, *self.bounds(wanted))
-            chosen = Selection(cells, wanted, Objectives(self._objectives()))
+            cells = self._sums.between(database, *self.bounds(filters))
+            chosen = Selection(cells, filters, Objectives(self._objectives()))
             return chosen.estimates(distinct_segments(database))
 
-    def overview(self, filters: Filters | None = None, *, scores: bool = True, groups: bool = True) -> Overview:
+    def overview(self, filters: Filters = _LAST_HOUR, *, scores: bool = True, groups: bool = True) -> Overview:
         """Return the overview of a period.
 
         Args:
@@ -144,28 +145,27 @@ class Reader:
             scores: Whether to return `Overview.scores` and `Overview.others`.
             groups: Whether to return `Overview.groups`; only with scores.
         """
-        wanted = filters or Filters()
-        from_ms, until_ms = self.bounds(wanted)
+        from_ms, until_ms = self.bounds(filters)
         with self._reading() as database:
             distinct = distinct_segments(database)
-            keep = Keep(frozenset({wanted.segment or ""}))
+            keep = Keep(frozenset({filters.segment or ""}))
             together, parts = with_part(
                 database,
                 self._sums.between(database, from_ms, until_ms, ALL if groups else keep),
                 list(self._sums.parts(database, from_ms, until_ms, keep)),
-                wanted,
+                filters,
                 distinct,
             )
             objectives = Objectives(self._objectives())
-            whole = Selection(together, wanted, objectives)
+            whole = Selection(together, filters, objectives)
             counts, services = whole.counts(), whole.by_name("service")
             order: dict[str, dict[str, tuple[str, ...]]] = {}
             found: list[ScoreSummary] = []
             if scores:
                 # The usual values before the period; without requests before, those of the period.
-                before = Selection(self._sums.day_before(database, from_ms, keep), wanted)
+                before = Selection(self._sums.day_before(database, from_ms, keep), filters)
                 chosen = [
-                    (began, ended, Selection(cells, wanted).by_service()) for began, ended, cells in parts
+                    (began, ended, Selection(cells, filters).by_service()) for began, ended, cells in parts
                 ]
                 measured = whole.by_service()
                 order = {one: in_order(of_all.get(one, {}) for _, _, of_all in chosen) for one in measured}
@@ -174,10 +174,10 @@ class Reader:
                     before.by_service(),
                     chosen,
                     order,
-                    lambda score: objectives.of(score, wanted.workflow),
+                    lambda score: objectives.of(score, filters.workflow),
                 )
             first = {(one.service, one.name): one for one in reversed(found)}
-            if wanted.until_ms is None:
+            if filters.until_ms is None:
                 # Until now, or slightly later if a sender's clock is ahead.
                 (last,) = database.execute("SELECT max(at) FROM request WHERE at < ?", (until_ms,)).fetchone()
                 until_ms = max(from_ms, self._now_ms(), (last or 0) + 1)
@@ -194,7 +194,7 @@ class Reader:
                 others=tuple(one for one in found if one is not first[one.service, one.name]),
                 groups=whole.groups(distinct, order) if groups else (),
                 judge=judge_use(counts),
-                dropped=_drop_counts(database, from_ms, until_ms, wanted.service),
+                dropped=_drop_counts(database, from_ms, until_ms, filters.service),
                 services=services,
                 workflows=whole.by_name("workflow"),
                 segments=whole.segments(distinct),
@@ -211,7 +211,7 @@ class Reader:
                 found[one.service] += over_time.total()
         return dict(sorted(found.items(), key=lambda each: (-each[1], each[0])))
 
-    def health(self, filters: Filters | None = None, *, by: str = "") -> HealthView:
+    def health(self, filters: Filters = _LAST_HOUR, *, by: str = "") -> HealthView:
         """Return the health of services in a period.
 
         Args:
@@ -219,9 +219,8 @@ class Reader:
             by: The kind of lanes: ``service``, ``workflow``, or a segment; empty: services, or the workflows
                 of a single service.
         """
-        wanted = filters or Filters()
         with self._reading() as database:
-            return self._health.read(database, wanted, self.bounds(wanted), by)
+            return self._health.read(database, filters, self.bounds(filters), by)
 
     def now(self) -> float:
         """Return the time of the store's clock, seconds since the epoch."""
@@ -247,19 +246,18 @@ class Reader:
             )
         return replace(change, new=found)
 
-    def trends(self, filters: Filters | None = None) -> Mapping[MeasuredScore, Sequence[TrendPoint]]:
+    def trends(self, filters: Filters = _LAST_HOUR) -> Mapping[MeasuredScore, Sequence[TrendPoint]]:
         """Return only `ScoreSummary.trend`, of one service, by score and measurement."""
-        wanted = filters or Filters()
         with self._reading() as database:
-            keep = Keep(frozenset({wanted.segment or ""}))
-            added = list(self._sums.parts(database, *self.bounds(wanted), keep))
+            keep = Keep(frozenset({filters.segment or ""}))
+            added = list(self._sums.parts(database, *self.bounds(filters), keep))
             distinct = distinct_segments(database)
-            _, parts = with_part(database, Cells(), added, wanted, distinct)
-            return trends((began, ended, Selection(cells, wanted).scores()) for began, ended, cells in parts)
+            _, parts = with_part(database, Cells(), added, filters, distinct)
+            return trends((began, ended, Selection(cells, filters).scores()) for began, ended, cells in parts)
 
     def requests(
         self,
-        filters: Filters | None = None,
+        filters: Filters = _LAST_HOUR,
         *,
         sort: str = "worst",
         limit: int = 50,
@@ -280,23 +278,21 @@ class Reader:
         Raises:
             ValueError: The cursor is of another list, or the limit is out of bounds.
         """
-        wanted = filters or Filters()
-        members = self._members(wanted)
+        members = self._members(filters)
         with self._reading() as database:
             return Lists(database, self._sums, members).page(
-                wanted, self.bounds(wanted), sort=sort, limit=limit, cursor=cursor, grouped=grouped
+                filters, self.bounds(filters), sort=sort, limit=limit, cursor=cursor, grouped=grouped
             )
 
-    def facets(self, filters: Filters | None = None) -> FacetPage:
+    def facets(self, filters: Filters = _LAST_HOUR) -> FacetPage:
         """Return the facets of a list, each value counted under all other filters.
 
         Raises:
             ValueError: As `requests`.
         """
-        wanted = filters or Filters()
-        members = self._members(wanted)
+        members = self._members(filters)
         with self._reading() as database:
-            return facets(database, self._tallies, wanted, self.bounds(wanted), self._now_ms(), members)
+            return facets(database, self._tallies, filters, self.bounds(filters), self._now_ms(), members)
 
     def _members(self, filters: Filters) -> Collection[str]:
         """Return the ids of a gap's requests. Raises ValueError: a search without stored texts."""
@@ -407,7 +403,7 @@ class Reader:
 
     def conversations(
         self,
-        filters: Filters | None = None,
+        filters: Filters = _LAST_HOUR,
         *,
         limit: int = 50,
         conversation_id: str | None = None,
@@ -424,11 +420,10 @@ class Reader:
         Raises:
             ValueError: The limit is out of bounds.
         """
-        wanted = filters or Filters()
         with self._reading() as database:
-            bounds = self.bounds(wanted)
+            bounds = self.bounds(filters)
             return conversations(
-                database, wanted, bounds, limit=limit, conversation_id=conversation_id, asked_again=asked_again
+                database, filters, bounds, limit=limit, conversation_id=conversation_id, asked_again=asked_again
             )
 
     def request(self, key: str, span_id: str | None = None) -> RequestView | None:
@@ -448,11 +443,10 @@ class Reader:
         page, members = found
         return next((gap for gap in page.gaps if run_id in members[gap.id]), None)
 
-    def outages(self, filters: Filters | None = None) -> tuple[JudgeOutage, ...]:
+    def outages(self, filters: Filters = _LAST_HOUR) -> tuple[JudgeOutage, ...]:
         """Return the periods in which the judge failed, in order of time; the last fifty."""
-        wanted = filters or Filters()
         with self._reading() as database:
-            return outages(database, wanted, self.bounds(wanted))
+            return outages(database, filters, self.bounds(filters))
 
     def received(self, since: float, until: float) -> Iterator[ReceivedSlot]:
         """Yield requests scored by ragmeter elsewhere, by the five minutes of their arrival.
