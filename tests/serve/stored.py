@@ -118,24 +118,6 @@ def kept_at(place):
     return {"url": place} if isinstance(place, str) else {"path": place}
 
 
-def earlier_version(path, version):
-    """Make a store of the present version one of an earlier one, with the names of that."""
-    database = sqlite3.connect(path)
-    database.executescript(
-        "CREATE TABLE workflow (name TEXT PRIMARY KEY) WITHOUT ROWID;"
-        "CREATE TABLE score_name (name TEXT PRIMARY KEY) WITHOUT ROWID;"
-        "INSERT INTO workflow SELECT name FROM name WHERE sort = 'workflow';"
-        "INSERT INTO score_name SELECT name FROM name WHERE sort = 'score'; DROP TABLE name;"
-        "ALTER TABLE score DROP COLUMN asked_with; ALTER TABLE request DROP COLUMN stages;"
-        "DROP TABLE appearance; DROP TABLE gap_state;"
-        "DROP INDEX request_home; DROP INDEX request_homeless; DROP INDEX request_conversation;"
-        "ALTER TABLE request DROP COLUMN home;"
-        "ALTER TABLE slot DROP COLUMN summed; ALTER TABLE slot DROP COLUMN cells;"
-        f"PRAGMA user_version = {version};"
-    )
-    database.close()
-
-
 @contextmanager
 def store(place=None, *, clock=None, **options):
     """Open a store for the block."""

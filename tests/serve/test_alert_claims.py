@@ -1,7 +1,6 @@
 """Of several servers on one store one tells of a change, and one does: whoever is killed, whoever comes later."""
 
 import random
-import sqlite3
 import time
 from itertools import count
 
@@ -9,11 +8,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from shared_claims import NOW, Clock, fall, killed_before_it_told, server, telling
-from stored import earlier_version, store
+from stored import store
 
 from ragmeter.exporters.changes import NotTakenError
 from ragmeter.serve._alert_lease import SharedClaims
-from ragmeter.serve.store import _schema
 from ragmeter.serve.store._alert_claims import LEASE_S, SAME_S
 from ragmeter.watch.watch import ChangeNotice
 
@@ -51,8 +49,8 @@ def test_of_three_that_find_a_fall_one_tells(kept, clock):
         assert [each.told for each in servers] == [[found[0]], [], []]
 
 
-def test_what_was_claimed_and_not_told_is_told_by_another_after_a_while(tmp_path, clock):
-    place = tmp_path / "serve.db"
+def test_what_was_claimed_and_not_told_is_told_by_another_after_a_while(fresh, clock):
+    place = fresh()
     killed_before_it_told(place)
     with server(place, clock) as other:
         other.telling.put_claimed(fall())  # it finds the same
@@ -204,16 +202,3 @@ def test_what_was_told_is_forgotten_after_a_month(kept, clock):
     claims.done(claims.claim(fall(at=clock.now)))
     with kept._home.moment() as database:
         assert database.execute("SELECT count(*) FROM telling").fetchone() == (1,)
-
-
-def test_a_store_of_the_version_before_comes_to_have_claims(tmp_path, clock):
-    place = tmp_path / "serve.db"
-    with store(place, clock=clock):
-        pass
-    database = sqlite3.connect(place)
-    database.execute("DROP TABLE telling")
-    database.close()
-    earlier_version(place, 2)
-    with store(place, clock=clock) as kept:
-        assert SharedClaims(kept).claim(fall())
-    assert _schema.VERSION >= 3

@@ -9,7 +9,7 @@ from frozen_page import client
 from json_schema import wrong
 from starlette.applications import Starlette
 from starlette.testclient import TestClient
-from stored import scored, told
+from stored import scored, store, told
 
 from ragmeter.quality._series import SLOT_S
 from ragmeter.quality.estimate import estimate
@@ -74,11 +74,10 @@ def test_the_store_knows_conversations_across_its_slots_as_a_meter_does(conversa
 
 def test_the_page_says_where_a_mean_rests_on_few_conversations(conversations):
     few = [one for one in conversations if int(one.run.conversation_id[1:]) < 12]
-    kept = Store(clock=lambda: NOW_S)
-    kept.export(few)
-    page = client(kept.reader(), clock=lambda: NOW_S, changes=tuple)
-    assert "few conversations: 12" in page.get("/scoring").text
-    kept.close()
+    with store(clock=lambda: NOW_S) as kept:
+        kept.export(few)
+        page = client(kept.reader(), clock=lambda: NOW_S, changes=tuple)
+        assert "few conversations: 12" in page.get("/scoring").text
 
 
 def turns(name, words, *, began=0.0, workflow="qa"):
@@ -94,19 +93,18 @@ def turns(name, words, *, began=0.0, workflow="qa"):
         yield replace(kind, run=run, verdict=None if word is None else kind.verdict)
 
 
-@pytest.fixture(scope="module")
-def talked():
-    kept = Store(clock=lambda: NOW_S)
-    kept.export(
-        [
-            *turns("fine", ["good", "good"], began=5),
-            *turns("ends badly", ["good", "bad"]),
-            *turns("was bad", ["good", "bad", "bad", "good"], began=30, workflow="shop"),
-            *turns("unknown", [None], began=60),
-        ]
-    )
-    yield kept
-    kept.close()
+@pytest.fixture
+def talked(fresh):
+    with store(fresh(), clock=lambda: NOW_S) as kept:
+        kept.export(
+            [
+                *turns("fine", ["good", "good"], began=5),
+                *turns("ends badly", ["good", "bad"]),
+                *turns("was bad", ["good", "bad", "bad", "good"], began=30, workflow="shop"),
+                *turns("unknown", [None], began=60),
+            ]
+        )
+        yield kept
 
 
 def test_conversations_are_listed_with_their_turns_in_order_and_the_first_bad_one(talked):
@@ -126,16 +124,13 @@ def test_conversations_are_listed_with_their_turns_in_order_and_the_first_bad_on
     assert (nothing.total, nothing.share, nothing.lower) == (0, None, None)
 
 
-def test_turns_that_ask_again_are_marked_where_that_is_asked_for():
-    kept = Store(clock=lambda: NOW_S)
-    told = [*turns("misread", ["bad", "good"])]
-    meant = told[1].sample.model_copy(update={"question": "I meant the tower in the harbour."})
-    kept.export([told[0], replace(told[1], run=replace(told[1].run, sample=meant))])
-    try:
+def test_turns_that_ask_again_are_marked_where_that_is_asked_for(fresh):
+    first, second = turns("misread", ["bad", "good"])
+    meant = second.sample.model_copy(update={"question": "I meant the tower in the harbour."})
+    with store(fresh(), clock=lambda: NOW_S) as kept:
+        kept.export([first, replace(second, run=replace(second.run, sample=meant))])
         [plain] = kept.reader().conversations().conversations
         [looked] = kept.reader().conversations(asked_again=True).conversations
-    finally:
-        kept.close()
     assert (plain.verdict, [turn.asks_again for turn in plain.turns]) == ("suspect", [None, None])
     assert (looked.verdict, [turn.asks_again for turn in looked.turns]) == ("bad", [False, True])
 

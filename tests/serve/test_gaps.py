@@ -57,11 +57,10 @@ def traffic():
 
 
 @pytest.fixture
-def kept(traffic):
-    store = Store(clock=lambda: NOW_S)
-    store.export(traffic)
-    yield store
-    store.close()
+def kept(traffic, fresh):
+    with store(fresh(), clock=lambda: NOW_S) as made:
+        made.export(traffic)
+        yield made
 
 
 FORTNIGHT = Filters(range_s=14 * 86_400.0)

@@ -7,7 +7,7 @@ from call_count import calls
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue
-from stored import earlier_version, store
+from stored import store
 
 from ragmeter.exporters import semconv
 from ragmeter.serve.store import Filters, _names
@@ -148,25 +148,6 @@ def test_every_column_of_names_has_a_bound_and_an_other(tmp_path, one_score):
     database = sqlite3.connect(place)
     assert max(database.execute("SELECT count(*) FROM kind GROUP BY name"))[0] <= 51
     database.close()
-
-
-def test_a_store_of_an_earlier_version_forgets_services_beyond_the_bound(tmp_path, monkeypatch):
-    from ragmeter.serve.store import _rows, _schema
-
-    place = tmp_path / "s.db"
-    with monkeypatch.context() as earlier:
-        earlier.setitem(_names.BOUNDS, "service", 10**6)
-        with store(place) as kept:
-            for number in range(100):
-                kept.take(request_of(number, scores=0))
-    earlier_version(place, 4)
-    assert _schema.VERSION >= 5
-    assert _rows.BOUNDS["service"] == 64
-    with store(place) as kept:
-        found = {column: values for table, column, values in texts_of(place) if table == "request"}
-        assert len(found["service"]) == 65
-        assert "other" in found["service"]
-        kept.take(request_of(200, scores=0))
 
 
 @pytest.mark.parametrize("sort", ["service", "workflow"])

@@ -11,7 +11,7 @@ MINUTE_MS = 60_000
 
 
 @pytest.fixture
-def told():
+def told(fresh):
     """A store of an hour in which the judge failed twice, and what it was told."""
     now_ms = int(time.time() * 1000)
     began = now_ms - 50 * MINUTE_MS
@@ -27,7 +27,7 @@ def told():
             failed = [("faithfulness", "AuthenticationError")]
         model = "judge-2" if 10 <= minute < 45 else "judge-1"
         runs.append(judged(one, *failed, at_ms=began + minute * MINUTE_MS, model=model, number=minute))
-    with store(clock=lambda: now_ms / 1000) as kept:
+    with store(fresh(), clock=lambda: now_ms / 1000) as kept:
         kept.export(runs)
         yield kept.reader(), began
 

@@ -16,17 +16,21 @@ from typer.testing import CliRunner
 from ragmeter.cli.app import app
 from ragmeter.metrics import ConfigurationError
 from ragmeter.serve.store import Filters, Store, StoreOptions, back_up
+from ragmeter.serve.store._names import BOUNDS
 from ragmeter.serve.store._schema import VERSION
 
-RECORDED = [Path(__file__).parent / "stores" / f"version-{number}.db" for number in range(1, VERSION)]
+RECORDED = Path(__file__).parent / "stores"
 AT_S = 1_790_000_060.0
 
 
-@pytest.mark.parametrize("recorded", RECORDED, ids=lambda path: path.stem)
-def test_a_file_of_an_earlier_version_keeps_what_it_holds(tmp_path, recorded):
-    path = tmp_path / "serve.db"
-    shutil.copy(recorded, path)
-    for _ in range(2):  # brought up to date, and then as any other
+def file_of(version, folder):
+    return Path(shutil.copy(RECORDED / f"version-{version}.db", folder / "serve.db"))
+
+
+@pytest.mark.parametrize("version", range(1, VERSION))
+def test_a_file_of_an_earlier_version_keeps_what_it_holds(tmp_path, version):
+    path = file_of(version, tmp_path)
+    for is_again in (False, True):  # brought up to date, and then as any other
         store = Store(StoreOptions(path=path, keep_s=1e9), clock=lambda: AT_S)
         overview = store.reader().overview()
         assert overview.requests == 6
@@ -40,9 +44,39 @@ def test_a_file_of_an_earlier_version_keeps_what_it_holds(tmp_path, recorded):
         while store.maintain():
             pass
         assert store.reader().requests(Filters(search="wro")).total == 6
+        assert (store.claims().claim("series", "fell", AT_S, "{}") is None) == is_again
         store.close()
     with sqlite3.connect(path) as file:
         assert file.execute("PRAGMA user_version").fetchone() == (VERSION,)
+
+
+@pytest.mark.parametrize(("judges", "left"), [("ab", 0), ("a", 1)])
+def test_hours_in_which_two_judges_had_one_mean_are_added_up_again(tmp_path, judges, left):
+    path = file_of(3, tmp_path)
+    with sqlite3.connect(path) as file:
+        file.executemany(
+            "INSERT INTO kind (name, method, target, definition, direction, judged, judge) "
+            "VALUES ('faithfulness', 'llm', 'answer', '1', 'higher', 1, ?)",
+            [(judge,) for judge in judges],
+        )
+        file.execute("INSERT INTO rollup VALUES (1, 1, x'00')")
+    Store(StoreOptions(path=path)).close()
+    with sqlite3.connect(path) as file:
+        assert file.execute("SELECT count(*) FROM rollup").fetchone() == (left,)
+
+
+def test_services_beyond_the_bound_become_others(tmp_path):
+    path = file_of(4, tmp_path)
+    with sqlite3.connect(path) as file:
+        file.executemany(
+            "INSERT INTO request (run_id, at, stored, service) VALUES (?, 0, 0, ?)",
+            [(f"r{number}", f"s{number}") for number in range(100)],
+        )
+    Store(StoreOptions(path=path)).close()
+    with sqlite3.connect(path) as file:
+        services = {name for (name,) in file.execute("SELECT service FROM request")}
+    assert len(services) == BOUNDS["service"] + 1
+    assert {"shop", "other"} <= services
 
 
 def test_a_copy_that_is_made_while_a_server_writes_is_whole(tmp_path, monkeypatch):

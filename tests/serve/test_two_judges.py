@@ -1,20 +1,18 @@
 """Two judges, or two formulas, of one score are two measurements: never one mean, whatever comes in which order."""
 
-import sqlite3
 from dataclasses import replace
 from operator import attrgetter
 
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as some
-from stored import earlier_version, judged, scored, store, told
+from stored import judged, scored, store, told
 
 from ragmeter import Score
 from ragmeter.quality.estimates import Estimate
 from ragmeter.serve.page._score_rows import score_rows
 from ragmeter.serve.page._words import words_in
 from ragmeter.serve.store import Filters
-from ragmeter.serve.store._cells import Cells
 from ragmeter.watch.change import Change
 
 NOW = 1_800_000_000.0
@@ -203,31 +201,3 @@ def test_detectors_are_fed_each_judge_by_itself(run):
     assert len({one.measured_by for one in found}) == 2
     means = sorted(total / n for n, total, _ in (one.values for one in found))
     assert means == [pytest.approx(0.3), pytest.approx(0.9)]
-
-
-@pytest.mark.parametrize("judges", [("a", "b"), ("a", "a")])
-def test_an_older_store_opens_and_hours_of_two_judges_are_added_up_anew(run, tmp_path, judges):
-    path = tmp_path / "serve.db"
-    runs = [one_request(run, n, judges[n % 2], (0.9, 0.3)[n % 2], ago_s=2 * HOUR) for n in range(40)]
-    with store(path, clock=lambda: NOW) as kept:
-        kept.export(runs)
-        added_up(kept)
-    database = sqlite3.connect(path)
-    [(before, packed)] = database.execute("SELECT generation, cells FROM rollup").fetchall()
-    mixed = Cells.unpack(packed)
-    for key, cell in list(mixed.scores.items()):
-        del mixed.scores[key]
-        place = key._replace(measurement="")
-        mixed.scores.setdefault(place, type(cell)(cell.kind)).add(cell)
-    with database:
-        database.execute("UPDATE rollup SET cells = ?", (mixed.pack(),))
-    database.close()
-    earlier_version(path, 3)
-    with store(path, clock=lambda: NOW) as kept:
-        means = {judge: one.estimate.mean for (judge, _), one in measurements(kept).items()}
-        assert means == pytest.approx({"a": 0.9, "b": 0.3} if judges == ("a", "b") else {"a": 0.6})
-    database = sqlite3.connect(path)
-    [kept_rollups] = database.execute("SELECT count(*) FROM rollup").fetchone()
-    database.close()
-    assert kept_rollups == (0 if judges == ("a", "b") else 1)
-    assert before

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from overloading import Bodies
 from postgresql_server import PATIENCE_S, postgresql
 from served import until
-from stored import CHUNKS, judged, pieces_of, rows, scored, store, tables, told
+from stored import CHUNKS, pieces_of, rows, scored, store, tables, told
 
 from ragmeter.metrics import ConfigurationError
 from ragmeter.serve import ServeOptions, Server
@@ -342,21 +342,6 @@ def test_health_tells_how_the_database_is_and_nothing_of_its_address(runs, postg
             assert word not in answer.text
 
 
-def test_when_the_judge_failed_is_told_as_by_a_file(runs, address, tmp_path):
-    failing = [
-        judged(runs[n], ("faithfulness", error), at_ms=int((NOW_S - 3_000 + 60 * n) * 1000), number=n)
-        for n, error in enumerate(["APITimeoutError", "APITimeoutError", "RateLimitError", None])
-    ]  # fmt: skip
-    found = []
-    for place in (address, tmp_path / "serve.db"):
-        with store(place, clock=lambda: NOW_S) as kept:
-            kept.export(failing)
-            found.append(kept.reader().outages())
-            found.append(kept.reader().outages(Filters(segment="metadata.tenant:acme")))
-    assert found[:2] == found[2:]
-    assert found[0][0].errors == {"APITimeoutError": 2, "RateLimitError": 1, "judge_error": 1}
-
-
 def test_an_administrator_may_make_the_schema_for_a_role_without_further_rights(postgresql):
     address = postgresql.database()
     with psycopg.connect(address, autocommit=True) as connection:
@@ -518,63 +503,3 @@ def test_who_reads_while_the_database_is_away_is_told_so(runs, postgresql):
         until(lambda: client.get("/api/overview").status_code == 200)
         until(lambda: client.post("/v1/traces", content=spans, headers=PROTOBUF).status_code == 200)
         assert client.get("/api/overview").json()["requests"] == 8
-
-
-def test_conversations_and_gaps_are_those_of_a_file(address, tmp_path):
-    """The questions of every fifth request are about one topic, and are bad; three requests are a conversation."""
-    found = []
-    for number, run in enumerate(scored(240)):
-        text = (
-            f"How are solar panels on roof {number} cleaned?"
-            if number % 15 == 0
-            else f"Where is part {number}?"
-        )
-        moved = at(run, number, NOW_S - 60 * number)
-        sample = moved.run.sample.model_copy(update={"question": text})
-        conversation = f"c{number // 3}" if number < 90 else None
-        found.append(replace(moved, run=replace(moved.run, sample=sample, conversation_id=conversation)))
-    wanted = Filters(range_s=14 * DAY_S)
-    told_by = []
-    for place in (tmp_path / "serve.db", address):
-        with store(place, clock=lambda: NOW_S) as kept:
-            kept.export(found)
-            reader = kept.reader()
-            told_by.append((reader.conversations(wanted, limit=500), reader.gaps(wanted)))
-    assert told_by[0] == told_by[1]
-    conversations, gaps = told_by[0]
-    assert (conversations.total, len(conversations.conversations[0].turns)) == (30, 3)
-    assert gaps.n_requests == 240
-
-
-def test_lists_are_searched_and_narrowed_as_those_of_a_file(address, tmp_path):
-    """By words in any case and in three scripts, by every filter, with counts, in order of questions."""
-    texts = ("Where is the Boot?", "Когда действует Гарантия?", "可以退货吗？", "Is 100% wool_like?")
-    found = []
-    for number, run in enumerate(scored(40)):
-        moved = at(run, number, NOW_S - 60 * number)
-        sample = moved.run.sample.model_copy(update={"question": texts[number % 4]})
-        found.append(replace(moved, run=replace(moved.run, sample=sample, conversation_id=f"c{number % 2}")))
-    wanted = Filters(range_s=DAY_S)
-    filters = [
-        *(replace(wanted, search=one) for one in ("boot", "гарантия", "退货", "rembrandt 100%", "wool_like", "woolxlike")),
-        replace(wanted, reason="unsupported_answer", segments=("metadata.tenant:acme", "language:ru")),
-        replace(wanted, scores=(("lexical_groundedness", "<=", 0.5),), conversation_id="c0"),
-        replace(wanted, verdict="bad", segment="metadata.tenant:acme", gap="00000000"),
-    ]  # fmt: skip
-    told_by = []
-    for place in (tmp_path / "serve.db", address):
-        with store(place, clock=lambda: NOW_S) as kept:
-            kept.export(found)
-            reader = kept.reader()
-            told_by.append(
-                [
-                    (reader.requests(one, sort=sort, limit=7), reader.facets(one))
-                    for one in [wanted, *filters]
-                    for sort in ("worst", "question", "newest")
-                ]
-            )
-    for ours, theirs in zip(*told_by, strict=True):
-        assert ours[1] == theirs[1]
-        assert [row.run_id for row in ours[0].requests] == [row.run_id for row in theirs[0].requests]
-        assert (ours[0].total, ours[0].next) == (theirs[0].total, theirs[0].next)
-    assert [page.total for page, _ in told_by[0][::3]] == [40, 10, 10, 10, 10, 10, 0, 0, 10, 0]

@@ -8,13 +8,12 @@ from contextlib import ExitStack, contextmanager
 import pytest
 from postgresql_server import PATIENCE_S, postgresql
 from received_traffic import Traffic, Weeks, one
-from shared_claims import NOW, Clock, Teller, fall, killed_before_it_told, server
+from shared_claims import Clock, Teller, fall, server
 from stored import store
 
 from ragmeter._runtime.guard import ErrorLog, Guard
 from ragmeter.serve._alert_lease import SharedClaims
 from ragmeter.serve._watch import ScoredElsewhere
-from ragmeter.serve.store._alert_claims import LEASE_S
 from ragmeter.watch.alarming import Alarming
 from ragmeter.watch.watch import Watch
 
@@ -88,21 +87,3 @@ def test_of_many_that_find_many_at_once_each_is_told_once(postgresql):
             one.wait()
         told = [each.change.score for one in servers for each in one.told]
     assert sorted(told) == sorted(each.change.score for each in changes)
-
-
-def test_what_a_killed_server_had_claimed_is_told_by_one_of_those_that_are_left(postgresql):
-    place, clock = postgresql.database(), Clock()
-    killed_before_it_told(place)
-    with server(place, clock) as one, server(place, clock) as other:
-        for now in (NOW, NOW + LEASE_S - 1.0):
-            clock.now = now
-            for each in (one, other):
-                each.telling.put_claimed(fall())
-                each.telling.take_up()
-                each.wait()
-            assert [one.told, other.told] == [[], []]
-        clock.now = NOW + LEASE_S
-        for each in (one, other):
-            each.telling.take_up()
-            each.wait()
-        assert [one.told, other.told] == [[fall()], []]
