@@ -249,7 +249,7 @@ class _ReportedMean(NamedTuple):
             measured=found.measured,
             used=used,
             effect=effect,
-            clusters=None if alike is None else alike.conversations,
+            clusters=None if alike is None else alike.effective,
         )
         if not wilson:
             return cls(found.mean, lower, upper, method)
