@@ -3,7 +3,7 @@
 Requests of one conversation are alike, and so are repeated questions: five of them carry less information
 than those of five people. `ragmeter.quality.sums` looks up the conversation of each request and adds the
 products of its pairs of values to the sums (`Moments.follow`). Only sums are stored, for a bounded number of
-conversations; not locked.
+conversations, beyond which they are a sample; not locked.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ __all__ = ["SILENCE_S", "ConversationSums", "Conversations"]
 SILENCE_S = 1800.0
 """Seconds of silence after which a conversation is over; a later request begins another one."""
 MAX_OPEN = 5_000
-"""Most open conversations, some 1.5 KB each and 0.8 KB more for each segment; the longest silent one ends
-first."""
+"""Most open conversations, some 1.5 KB each and 0.8 KB more for each segment. Of more, a share is tracked,
+chosen by hash, and each represents the inverse of that share."""
 MAX_REPEATS = 10
 """Equal questions of unknown conversations that count as one conversation: a frequent question comes from
 many people."""
@@ -33,12 +33,16 @@ _FIELDS = 4
 class ConversationSums:
     """The sums of the values of one conversation so far."""
 
-    __slots__ = ("_sums", "is_question", "turns")
+    __slots__ = ("_sums", "is_question", "last_at", "stands_for", "turns")
 
     def __init__(self, *, is_question: bool = False) -> None:
         self.is_question = is_question
         self._sums: dict[Hashable, array[float]] = {}
         self.turns = 0
+        self.last_at = 0.0
+        """Its last request, in seconds."""
+        self.stands_for = 1
+        """Number of conversations that it represents."""
 
     def add(self, family: Hashable, place: int, sums: Moments, weight: float, value: float, now: float) -> None:
         """Add a value to the earlier ones of the same score.
@@ -63,8 +67,8 @@ class ConversationSums:
             if now - here[place + 3] > SILENCE_S or (self.is_question and here[place] >= MAX_REPEATS):
                 here[place] = here[place + 1] = here[place + 2] = 0.0
             else:
-                is_turn = not self.is_question
-                sums.follow(weight, value, here[place + 1], here[place + 2], is_turn=is_turn)
+                turns = 0 if self.is_question else self.stands_for
+                sums.follow(weight, value, here[place + 1], here[place + 2], self.stands_for, turns)
         here[place] += 1.0
         here[place + 1] += weight
         here[place + 2] += weight * value
@@ -72,28 +76,49 @@ class ConversationSums:
 
 
 class Conversations:
-    """The open conversations. Never more than `MAX_OPEN`."""
+    """The open conversations, or a share of them. Never more than `MAX_OPEN`."""
 
     def __init__(self) -> None:
         self._open: OrderedDict[int, ConversationSums] = OrderedDict()
+        self._one_in = 1
+        """One in so many is tracked,"""
+        self._since = 0.0
+        """since this time."""
 
-    def of(self, conversation_id: str | None, question: object) -> ConversationSums | None:
-        """Return the conversation of a request, or None if it has none.
+    def of(self, conversation_id: str | None, question: object, now: float) -> ConversationSums | None:
+        """Return the conversation of a request, or None if it has none or is not tracked.
 
         Args:
             conversation_id: Session, thread or conversation id; None: not known.
             question: The question, or its hash; equal questions of unknown conversations form one
                 conversation.
+            now: Arrival of the request, in seconds.
         """
         is_question = not conversation_id
         if is_question and not question:
             return None
+        self._close_silent(now)
         name = hash((is_question, question if is_question else conversation_id))
-        found = self._open.pop(name, None)
-        if found is None:
-            found = ConversationSums(is_question=is_question)
-            if len(self._open) >= MAX_OPEN:
-                self._open.popitem(last=False)
+        if name % self._one_in:
+            return None
+        found = self._open.pop(name, None) or ConversationSums(is_question=is_question)
         self._open[name] = found
         found.turns += 1
+        found.last_at = now
+        found.stands_for = self._one_in
+        if len(self._open) > MAX_OPEN:
+            self._track_one_in(2 * self._one_in, now)
         return found
+
+    def _close_silent(self, now: float) -> None:
+        while self._open and now - next(iter(self._open.values())).last_at > SILENCE_S:
+            self._open.popitem(last=False)
+        # Not before those that were left out are over: their earlier turns are unknown.
+        is_quiet = len(self._open) < MAX_OPEN // 4 and now - self._since > SILENCE_S
+        if self._one_in > 1 and is_quiet:
+            self._track_one_in(self._one_in // 2, now)
+
+    def _track_one_in(self, number: int, now: float) -> None:
+        self._one_in, self._since = number, now
+        for name in [name for name in self._open if name % number]:
+            del self._open[name]

@@ -83,7 +83,7 @@ class Moments(ABC):
                 setattr(self, name, getattr(self, name) + value)
 
     def follow(
-        self, weight: float, value: float, earlier: float, total: float, *, is_turn: bool = True
+        self, weight: float, value: float, earlier: float, total: float, times: int = 1, turns: int = 1
     ) -> None:
         """Count the products of a value with the earlier ones of its conversation.
 
@@ -92,13 +92,13 @@ class Moments(ABC):
             value: The value, 0 to 1; it is added elsewhere.
             earlier: Sum of the weights of the earlier values; above 0.
             total: Sum of their weighted values.
-            is_turn: Whether it belongs to a known conversation; False: only its question is the same.
+            times: Number of conversations that this one represents.
+            turns: Likewise of known conversations; 0: only the question is the same.
         """
-        if is_turn:
-            self.r += 1.0
-        self.cn += 2.0 * weight * earlier
-        self.cx += weight * (value * earlier + total)
-        self.cxx += 2.0 * weight * value * total
+        self.r += turns
+        self.cn += times * 2.0 * weight * earlier
+        self.cx += times * weight * (value * earlier + total)
+        self.cxx += times * 2.0 * weight * value * total
 
     def clustering(self) -> Clustering | None:
         """Return the similarity within conversations; None: no conversation has two values."""

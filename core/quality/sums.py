@@ -137,7 +137,7 @@ class QualityTable:
             slot = int(now // SLOT_S)
             if not self._is_new(run.run_id + about):
                 return None
-            conversation = self._conversations.of(run.conversation_id, run.sample.question)
+            conversation = self._conversations.of(run.conversation_id, run.sample.question, now)
             holdings = self._holdings(run.resource)
             name, families = holdings.families(run.name or "", segments, slot, len(scores) + len(judged))
             room = holdings.room

@@ -68,7 +68,7 @@ class Turns:
     def add(self, row: _Row, request: StoredRequest, cells: Mapping[GroupKey, Home] | None) -> None:
         """Add a request, with its row and the cells that count it; None if it precedes the counted period."""
         _, at, conversation_id, question, *_ = row
-        conversation = self._conversations.of(conversation_id, question)
+        conversation = self._conversations.of(conversation_id, question, at / 1000)
         if conversation is not None and request.selection != "worst":
             self._turns.append(_Turn(conversation, request, cells, at / 1000))
 

@@ -3,6 +3,7 @@
 import os
 import random
 import time
+from zlib import crc32
 
 import pytest
 from hypothesis import given
@@ -11,6 +12,7 @@ from moved_clock import MovedClock
 
 from ragmeter import RagRun, RagSample, Score
 from ragmeter.exporters.semconv import FREE_SUMS, JUDGED_SUMS
+from ragmeter.quality import conversations
 from ragmeter.quality.conversations import ConversationSums
 from ragmeter.quality.estimate import estimate
 from ragmeter.quality.moments import FreeMoments, JudgedMoments
@@ -318,6 +320,23 @@ def test_requests_of_a_conversation_that_resemble_each_other_have_a_design_effec
         assert found.upper - found.lower == pytest.approx(
             2 * 1.97 * (found.design_effect * 0.7 * 0.3 / found.n_judged) ** 0.5, rel=0.05
         )
+
+
+def test_of_more_conversations_than_are_tracked_a_sample_says_the_same(clock, runs, monkeypatch):
+    """Twenty have turns at a time, and 140 are not silent for half an hour yet."""
+    monkeypatch.setattr(conversations, "MAX_OPEN", 15)
+    monkeypatch.setattr(conversations, "hash", lambda name: crc32(repr(name).encode()), raising=False)
+    table = QualityTable(clock)
+    _sessions(table, clock, 0.9, NAMED["by an id"], hours=24)
+    assert len(table._conversations._open) <= 15
+    found = table.estimate("lexical_groundedness", None, 24 * HOUR_S)
+    assert found.design_effect == pytest.approx(1 + 4 * 0.81, rel=0.1)
+    assert found.n_conversations == pytest.approx(24 * 240, rel=0.1)
+    clock.now += HOUR_S
+    for _ in range(6):
+        table.count_request(runs("later", conversation="c"), _scores(_score(1.0)), ())
+        clock.now += HOUR_S
+    assert table._conversations._one_in == 1
 
 
 def test_how_many_conversations_there_are_is_said(clock):
