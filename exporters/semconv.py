@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -279,8 +280,8 @@ DELAY_BUCKETS: Final = (0.1, 0.5, 1.0, 5.0, 10.0, 30.0, 60.0, 300.0, 3600.0, 864
 
 
 def _instrument(
-    name: str | Term,
     kind: InstrumentKind,
+    name: str | Term,
     unit: str,
     *attributes: Term,
     description: str | None = None,
@@ -292,6 +293,13 @@ def _instrument(
     )  # fmt: skip
 
 
+_counter = partial(_instrument, "counter")
+_histogram = partial(_instrument, "histogram")
+_observed_counter = partial(_instrument, "observable_counter")
+_observed_amount = partial(_instrument, "observable_updowncounter")
+_gauge = partial(_instrument, "observable_gauge")
+
+
 def _with_ends(stem: str, middle: Instrument) -> tuple[Instrument, Instrument, Instrument]:
     """Return a gauge, and those of its interval's ends."""
     lower, upper = (
@@ -301,119 +309,70 @@ def _with_ends(stem: str, middle: Instrument) -> tuple[Instrument, Instrument, I
     return middle, lower, upper
 
 
-EVALUATION_SCORE_HISTOGRAM: Final = _instrument(
+EVALUATION_SCORE_HISTOGRAM: Final = _histogram(
     # No convention defines an evaluation metric; other tools already emit this name.
-    Term("gen_ai.evaluation.score", "de facto (Splunk's GenAI utilities)", "own"), "histogram", "1",
+    Term("gen_ai.evaluation.score", "de facto (Splunk's GenAI utilities)", "own"), "1",
     GEN_AI_EVALUATION_NAME, GEN_AI_OPERATION_NAME, GEN_AI_WORKFLOW_NAME, SCORE_DIRECTION, SELECTION, SERVICE,
     buckets=SCORE_BUCKETS,
 )  # fmt: skip
-EVALUATION_DELAY: Final = _instrument(
-    "ragmeter.evaluation.delay", "histogram", "s", GEN_AI_WORKFLOW_NAME, SERVICE, buckets=DELAY_BUCKETS,
-)  # fmt: skip
-CONTEXT_COUNT: Final = _instrument(
-    "ragmeter.retrieval.context_count", "histogram", "{context}", GEN_AI_WORKFLOW_NAME, buckets=COUNT_BUCKETS,
-)  # fmt: skip
-DOCUMENTS: Final = _instrument(
-    "ragmeter.documents", "counter", "{document}", STAGE, STAGE_KIND, GEN_AI_WORKFLOW_NAME,
-)  # fmt: skip
-RIGHT_DOCUMENTS: Final = _instrument(
-    "ragmeter.right_documents", "counter", "{document}", FATE, STAGE, GEN_AI_WORKFLOW_NAME, SERVICE,
-)  # fmt: skip
-RESULTS: Final = _instrument(
-    "ragmeter.results", "counter", "{evaluation}", GEN_AI_EVALUATION_NAME, SCORE_STATUS,
+EVALUATION_DELAY: Final = _histogram(
+    "ragmeter.evaluation.delay", "s", GEN_AI_WORKFLOW_NAME, SERVICE, buckets=DELAY_BUCKETS
+)
+CONTEXT_COUNT: Final = _histogram(
+    "ragmeter.retrieval.context_count", "{context}", GEN_AI_WORKFLOW_NAME, buckets=COUNT_BUCKETS
+)
+DOCUMENTS: Final = _counter("ragmeter.documents", "{document}", STAGE, STAGE_KIND, GEN_AI_WORKFLOW_NAME)
+RIGHT_DOCUMENTS: Final = _counter(
+    "ragmeter.right_documents", "{document}", FATE, STAGE, GEN_AI_WORKFLOW_NAME, SERVICE
+)
+RESULTS: Final = _counter(
+    "ragmeter.results", "{evaluation}", GEN_AI_EVALUATION_NAME, SCORE_STATUS,
     GEN_AI_EVALUATION_SCORE_LABEL, ERROR_TYPE, GEN_AI_WORKFLOW_NAME, SERVICE,
 )  # fmt: skip
-MISSING_INPUTS: Final = _instrument(
-    "ragmeter.missing_inputs", "counter", "{request}", MISSING, GEN_AI_WORKFLOW_NAME,
+MISSING_INPUTS: Final = _counter("ragmeter.missing_inputs", "{request}", MISSING, GEN_AI_WORKFLOW_NAME)
+REQUESTS: Final = _counter(
+    "ragmeter.requests", "{request}", REQUEST_STATUS, VERDICT, GEN_AI_WORKFLOW_NAME, FRAMEWORK, ERROR_TYPE,
+    REASON,
 )  # fmt: skip
-OVERFLOW: Final = _instrument("ragmeter.overflow", "counter", "{measurement}", INSTRUMENT)
-REQUESTS: Final = _instrument(
-    "ragmeter.requests", "counter", "{request}", REQUEST_STATUS, VERDICT, GEN_AI_WORKFLOW_NAME, FRAMEWORK,
-    ERROR_TYPE, REASON,
-)  # fmt: skip
-VERDICTS: Final = _instrument(
-    "ragmeter.verdicts", "counter", "{request}", VERDICT, VERDICT_CODE, GEN_AI_WORKFLOW_NAME, SERVICE,
-)  # fmt: skip
-JUDGE_DURATION: Final = _instrument(
-    "ragmeter.judge.duration", "histogram", "s", GEN_AI_EVALUATION_NAME, GEN_AI_REQUEST_MODEL, ERROR_TYPE,
-    buckets=DURATION_BUCKETS,
-)  # fmt: skip
-JUDGE_TOKENS: Final = _instrument(
-    "ragmeter.judge.tokens", "counter", "{token}", GEN_AI_EVALUATION_NAME, GEN_AI_REQUEST_MODEL,
-    GEN_AI_TOKEN_TYPE,
-)  # fmt: skip
-JUDGE_COST: Final = _instrument(
-    "ragmeter.judge.cost", "counter", "{USD}", GEN_AI_EVALUATION_NAME, GEN_AI_REQUEST_MODEL,
-)  # fmt: skip
-JUDGE_CALLS: Final = _instrument(
-    "ragmeter.judge.calls", "counter", "{call}", GEN_AI_EVALUATION_NAME, GEN_AI_REQUEST_MODEL, ERROR_TYPE,
-)  # fmt: skip
-JUDGE_CACHE_HITS: Final = _instrument(
-    "ragmeter.judge.cache_hits", "counter", "{hit}", GEN_AI_EVALUATION_NAME, GEN_AI_REQUEST_MODEL,
-)  # fmt: skip
-CAPTURED: Final = _instrument("ragmeter.captured", "observable_counter", "{request}")
-DROPPED: Final = _instrument("ragmeter.dropped", "observable_counter", "{request}", REASON)
-JUDGE_SKIPPED: Final = _instrument(
-    "ragmeter.judge.skipped", "observable_counter", "{request}", REASON,
-)  # fmt: skip
-JUDGE_BUDGET_LOCAL: Final = _instrument(
-    "ragmeter.judge.budget.local", "observable_counter", "{call}",
-)  # fmt: skip
-INTERNAL_ERRORS: Final = _instrument(
-    "ragmeter.internal.errors", "observable_counter", "{error}", COMPONENT,
-)  # fmt: skip
-EXPORT_ERRORS: Final = _instrument(
-    "ragmeter.export.errors", "observable_counter", "{error}", EXPORTER,
-)  # fmt: skip
-AMENDMENTS: Final = _instrument("ragmeter.amendments", "observable_counter", "{amendment}", OUTCOME)
-GAPS: Final = _instrument("ragmeter.gaps", "counter", "{gap}", DIAGNOSIS, LANGUAGE)
-IN_FLIGHT: Final = _instrument("ragmeter.in_flight", "observable_updowncounter", "{request}")
-QUEUE_SIZE: Final = _instrument("ragmeter.queue.size", "observable_updowncounter", "{request}")
-QUEUE_BYTES: Final = _instrument("ragmeter.queue.bytes", "observable_updowncounter", "By")
-EXPORT_BACKLOG: Final = _instrument(
-    "ragmeter.export.backlog", "observable_updowncounter", "{run}", EXPORTER,
-)  # fmt: skip
-
-INSTRUMENTS: Final[tuple[Instrument, ...]] = (
-    *(EVALUATION_SCORE_HISTOGRAM, EVALUATION_DELAY, CONTEXT_COUNT, DOCUMENTS),
-    *(RIGHT_DOCUMENTS, RESULTS, MISSING_INPUTS, REQUESTS),
-    *(VERDICTS, GAPS, OVERFLOW, JUDGE_DURATION, JUDGE_TOKENS),
-    *(JUDGE_COST, JUDGE_CALLS, JUDGE_CACHE_HITS, CAPTURED),
-    *(DROPPED, JUDGE_SKIPPED, JUDGE_BUDGET_LOCAL, INTERNAL_ERRORS),
-    *(EXPORT_ERRORS, AMENDMENTS, IN_FLIGHT, QUEUE_SIZE),
-    *(QUEUE_BYTES, EXPORT_BACKLOG),
+VERDICTS: Final = _counter(
+    "ragmeter.verdicts", "{request}", VERDICT, VERDICT_CODE, GEN_AI_WORKFLOW_NAME, SERVICE
 )
-"""Every instrument of a meter, in the order of the documentation."""
+GAPS: Final = _counter("ragmeter.gaps", "{gap}", DIAGNOSIS, LANGUAGE)
+OVERFLOW: Final = _counter("ragmeter.overflow", "{measurement}", INSTRUMENT)
+_CALL = (GEN_AI_EVALUATION_NAME, GEN_AI_REQUEST_MODEL)
+JUDGE_DURATION: Final = _histogram("ragmeter.judge.duration", "s", *_CALL, ERROR_TYPE, buckets=DURATION_BUCKETS)
+JUDGE_TOKENS: Final = _counter("ragmeter.judge.tokens", "{token}", *_CALL, GEN_AI_TOKEN_TYPE)
+JUDGE_COST: Final = _counter("ragmeter.judge.cost", "{USD}", *_CALL)
+JUDGE_CALLS: Final = _counter("ragmeter.judge.calls", "{call}", *_CALL, ERROR_TYPE)
+JUDGE_CACHE_HITS: Final = _counter("ragmeter.judge.cache_hits", "{hit}", *_CALL)
+CAPTURED: Final = _observed_counter("ragmeter.captured", "{request}")
+DROPPED: Final = _observed_counter("ragmeter.dropped", "{request}", REASON)
+JUDGE_SKIPPED: Final = _observed_counter("ragmeter.judge.skipped", "{request}", REASON)
+JUDGE_BUDGET_LOCAL: Final = _observed_counter("ragmeter.judge.budget.local", "{call}")
+INTERNAL_ERRORS: Final = _observed_counter("ragmeter.internal.errors", "{error}", COMPONENT)
+EXPORT_ERRORS: Final = _observed_counter("ragmeter.export.errors", "{error}", EXPORTER)
+AMENDMENTS: Final = _observed_counter("ragmeter.amendments", "{amendment}", OUTCOME)
+IN_FLIGHT: Final = _observed_amount("ragmeter.in_flight", "{request}")
+QUEUE_SIZE: Final = _observed_amount("ragmeter.queue.size", "{request}")
+QUEUE_BYTES: Final = _observed_amount("ragmeter.queue.bytes", "By")
+EXPORT_BACKLOG: Final = _observed_amount("ragmeter.export.backlog", "{run}", EXPORTER)
 
+INSTRUMENTS: Final = tuple(value for value in globals().copy().values() if isinstance(value, Instrument))
+"""Every instrument of a meter, in the order of the documentation: those defined so far."""
 
-SERVE_EXPORTS: Final = _instrument(
-    "ragmeter.serve.exports", "observable_counter", "{request}", OUTCOME,
-)  # fmt: skip
-SERVE_SPANS: Final = _instrument("ragmeter.serve.spans", "observable_counter", "{span}", OUTCOME)
-SERVE_PARTIAL: Final = _instrument("ragmeter.serve.partial", "observable_counter", "{request}")
-SERVE_WAITING: Final = _instrument("ragmeter.serve.waiting", "observable_updowncounter", "{span}")
-SERVE_UNSENT: Final = _instrument("ragmeter.serve.unsent", "observable_counter", "{item}", SIGNAL)
-SERVE_MESSAGES: Final = _instrument(
-    "ragmeter.serve.messages", "observable_counter", "{message}", OUTCOME,
-)  # fmt: skip
-SERVE_LAG: Final = _instrument(
-    "ragmeter.serve.lag", "observable_updowncounter", "{message}", PARTITION,
-)  # fmt: skip
-SERVE_CONNECTED: Final = _instrument("ragmeter.serve.connected", "observable_updowncounter", "1")
-
-SERVE_CONNECTIONS: Final = _instrument(
-    "ragmeter.serve.connections", "observable_counter", "{connection}", REASON,
-)  # fmt: skip
-SERVE_SPOOL_ENTRIES: Final = _instrument(
-    "ragmeter.serve.spool.entries", "observable_updowncounter", "{request}",
-)  # fmt: skip
-SERVE_SPOOL_AGE: Final = _instrument("ragmeter.serve.spool.age", "observable_updowncounter", "s")
-SERVE_SPOOL_BYTES: Final = _instrument(
-    "ragmeter.serve.spool.size", "observable_updowncounter", "By",
-)  # fmt: skip
-SERVE_OPEN: Final = _instrument(
-    "ragmeter.serve.open_connections", "observable_updowncounter", "{connection}",
-)  # fmt: skip
+SERVE_EXPORTS: Final = _observed_counter("ragmeter.serve.exports", "{request}", OUTCOME)
+SERVE_SPANS: Final = _observed_counter("ragmeter.serve.spans", "{span}", OUTCOME)
+SERVE_PARTIAL: Final = _observed_counter("ragmeter.serve.partial", "{request}")
+SERVE_WAITING: Final = _observed_amount("ragmeter.serve.waiting", "{span}")
+SERVE_UNSENT: Final = _observed_counter("ragmeter.serve.unsent", "{item}", SIGNAL)
+SERVE_MESSAGES: Final = _observed_counter("ragmeter.serve.messages", "{message}", OUTCOME)
+SERVE_LAG: Final = _observed_amount("ragmeter.serve.lag", "{message}", PARTITION)
+SERVE_CONNECTED: Final = _observed_amount("ragmeter.serve.connected", "1")
+SERVE_CONNECTIONS: Final = _observed_counter("ragmeter.serve.connections", "{connection}", REASON)
+SERVE_SPOOL_ENTRIES: Final = _observed_amount("ragmeter.serve.spool.entries", "{request}")
+SERVE_SPOOL_AGE: Final = _observed_amount("ragmeter.serve.spool.age", "s")
+SERVE_SPOOL_BYTES: Final = _observed_amount("ragmeter.serve.spool.size", "By")
+SERVE_OPEN: Final = _observed_amount("ragmeter.serve.open_connections", "{connection}")
 
 SERVER_INSTRUMENTS: Final[tuple[Instrument, ...]] = (
     SERVE_EXPORTS, SERVE_SPANS, SERVE_PARTIAL, SERVE_WAITING, SERVE_UNSENT, SERVE_MESSAGES, SERVE_LAG,
@@ -421,23 +380,14 @@ SERVER_INSTRUMENTS: Final[tuple[Instrument, ...]] = (
 )  # fmt: skip
 """Further instruments of ``ragmeter serve``."""
 
-_QUALITY_ATTRIBUTES = (
-    GEN_AI_EVALUATION_NAME, GEN_AI_WORKFLOW_NAME, SEGMENT, SCORE_DIRECTION, JUDGE,
-)  # fmt: skip
+_QUALITY_ATTRIBUTES = (GEN_AI_EVALUATION_NAME, GEN_AI_WORKFLOW_NAME, SEGMENT, SCORE_DIRECTION, JUDGE)
 QUALITY_SUMS: Final[Mapping[str, Instrument]] = {
-    name: _instrument(
-        f"ragmeter.quality.{name}", "observable_counter", "1", *_QUALITY_ATTRIBUTES,
-        description=description,
-    )
+    name: _observed_counter(f"ragmeter.quality.{name}", "1", *_QUALITY_ATTRIBUTES, description=description)
     for name, description in _DESCRIPTIONS["sums"].items()
-}  # fmt: skip
+}
 """The counter of each sum for the means of quality."""
-DESIGN_EFFECT: Final = _instrument(
-    "ragmeter.quality.design_effect", "observable_gauge", "{factor}", *_QUALITY_ATTRIBUTES,
-)  # fmt: skip
-QUALITY_BUDGET: Final = _instrument(
-    "ragmeter.quality.budget", "observable_gauge", "{share}", *_QUALITY_ATTRIBUTES,
-)  # fmt: skip
+DESIGN_EFFECT: Final = _gauge("ragmeter.quality.design_effect", "{factor}", *_QUALITY_ATTRIBUTES)
+QUALITY_BUDGET: Final = _gauge("ragmeter.quality.budget", "{share}", *_QUALITY_ATTRIBUTES)
 QUALITY_INSTRUMENTS: Final = (*QUALITY_SUMS.values(), DESIGN_EFFECT, QUALITY_BUDGET)
 """Every instrument of the means of quality, in addition to `INSTRUMENTS`."""
 
@@ -446,39 +396,28 @@ _SERVER_ATTRIBUTES = (
     EVALUATOR_VERSION,
 )  # fmt: skip
 QUALITY_GAUGES: Final[Mapping[str, Instrument]] = {
-    name: _instrument(
-        f"ragmeter.quality.{name}", "observable_gauge", "{score}", *_SERVER_ATTRIBUTES,
-        description=description,
-    )
+    name: _gauge(f"ragmeter.quality.{name}", "{score}", *_SERVER_ATTRIBUTES, description=description)
     for name, description in _DESCRIPTIONS["means"].items()
-}  # fmt: skip
+}
 """The means of quality over all requests in a server's store, by field of `ragmeter.Estimate`."""
 
-GAP_REQUESTS: Final = _instrument(
-    "ragmeter.gap.requests", "observable_gauge", "{request}", GAP, DIAGNOSIS, LANGUAGE, SERVICE,
-)  # fmt: skip
-CORPUS_CHUNKS: Final = _instrument(
-    "ragmeter.corpus.chunks", "observable_gauge", "{chunk}", CORPUS_LIST,
-)  # fmt: skip
-CONVERSATION_INSTRUMENTS: Final = _with_ends("ragmeter.conversation.bad", _instrument(
-    "ragmeter.conversation.bad", "observable_gauge", "{share}",
-))  # fmt: skip
+GAP_REQUESTS: Final = _gauge("ragmeter.gap.requests", "{request}", GAP, DIAGNOSIS, LANGUAGE, SERVICE)
+CORPUS_CHUNKS: Final = _gauge("ragmeter.corpus.chunks", "{chunk}", CORPUS_LIST)
+CONVERSATION_INSTRUMENTS: Final = _with_ends(
+    "ragmeter.conversation.bad", _gauge("ragmeter.conversation.bad", "{share}")
+)
 LIST_INSTRUMENTS: Final = (GAP_REQUESTS, CORPUS_CHUNKS, *CONVERSATION_INSTRUMENTS)
 """Every instrument of the counts of lists, by a server's store or a meter."""
 
 _CHANGE_ATTRIBUTES = (GEN_AI_EVALUATION_NAME, GEN_AI_WORKFLOW_NAME, SEGMENT, CHANGE_KIND)
-CHANGE_EVIDENCE: Final = _instrument(
-    "ragmeter.change.evidence", "observable_gauge", "{threshold}", *_CHANGE_ATTRIBUTES,
-)  # fmt: skip
-CHANGE_ALARMS: Final = _instrument(
-    "ragmeter.change.alarms", "counter", "{alarm}", *_CHANGE_ATTRIBUTES,
-)  # fmt: skip
-DRIFT_INSTRUMENTS: Final = _with_ends("ragmeter.judge.drift", _instrument(
-    "ragmeter.judge.drift", "observable_gauge", "{score}", GEN_AI_EVALUATION_NAME,
-))  # fmt: skip
-SHADOW_INSTRUMENTS: Final = _with_ends("ragmeter.shadow", _instrument(
-    "ragmeter.shadow.difference", "observable_gauge", "{score}", SHADOW, GEN_AI_EVALUATION_NAME,
-))  # fmt: skip
+CHANGE_EVIDENCE: Final = _gauge("ragmeter.change.evidence", "{threshold}", *_CHANGE_ATTRIBUTES)
+CHANGE_ALARMS: Final = _counter("ragmeter.change.alarms", "{alarm}", *_CHANGE_ATTRIBUTES)
+DRIFT_INSTRUMENTS: Final = _with_ends(
+    "ragmeter.judge.drift", _gauge("ragmeter.judge.drift", "{score}", GEN_AI_EVALUATION_NAME)
+)
+SHADOW_INSTRUMENTS: Final = _with_ends(
+    "ragmeter.shadow", _gauge("ragmeter.shadow.difference", "{score}", SHADOW, GEN_AI_EVALUATION_NAME)
+)
 """Every instrument of the comparison with another retriever, which is off by default."""
 CHANGE_INSTRUMENTS: Final = (CHANGE_EVIDENCE, CHANGE_ALARMS, *DRIFT_INSTRUMENTS)
 """Every instrument of the watch over scores, which is off by default."""

@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from ragmeter._runtime.stats import Counters, explain, explanations
 from ragmeter._runtime.threads import Bell, start_elsewhere
@@ -27,34 +28,36 @@ from .late import ExportedRequest, LateWindow
 from .sampling import Chances, JudgingSteps
 from .scoring import MetricSet
 
-__all__ = ["Holding", "Pending", "PendingJob"]
+__all__ = ["Holding", "Pending"]
 
 RELEASE_S = 5.0
 """Longest wait of `release_all`, in seconds."""
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, kw_only=True)
 class Pending:
-    """A run that waits for judged scores. Thread-safe: exported at most once, and once more as late."""
+    """A run that waits for judged scores: a `ragmeter.pipeline.judging.JudgeJob`.
+
+    Thread-safe: exported at most once, and once more as late.
+    """
 
     run: RagRun
     scores: dict[str, Score]
     """The scores so far."""
-    out: Callable[[ScoredRun, int], None]
-    """Receives a result to export and its size in bytes."""
-    metrics: MetricSet
-    """The meter's metrics, which order the scores."""
+    holding: Holding
     chances: Chances
     """Its sampling probabilities."""
-    size_bytes: int = 0
+    awaited: Sequence[Metric]
+    """The metrics to wait for."""
+    asked: JudgingSteps | None = None
+    """The steps of its judging; None: all its metrics run at once."""
+    size_bytes: int
     """Estimated memory it holds."""
-    due_at: float = 0.0
+    due_at: float
     """When it is exported with the scores so far (monotonic)."""
     revision: str = ""
     """Name of an amendment after the first export: all results are late then, and exported even without
     scores. Empty: the first scores."""
-    rules: VerdictRules = VerdictRules()  # noqa: RUF009 -- frozen
-    """Rules of its verdict."""
     before: ExportedRequest | None = None
     """Its earlier results, if remembered."""
     on_judged: OnJudged | None = None
@@ -71,41 +74,64 @@ class Pending:
         self._release = [True]
         self._lock = threading.RLock()
 
+    @property
+    def sample(self) -> RagSample:
+        """The sample to judge."""
+        return self.run.sample
+
+    @property
+    def metrics(self) -> Sequence[Metric]:
+        """The metrics to run now."""
+        return self.awaited if self.asked is None else self.asked.now
+
     def left_s(self, now: float) -> float:
         """Return the seconds until it is due; 0.0 if it was exported."""
         return 0.0 if self._done else max(0.0, self.due_at - now)
 
-    @property
-    def was_refused(self) -> bool:
-        """Whether the judge's budget refused one of its scores."""
-        with self._lock:
-            return any(
-                score.status == "skipped" and score.error_type == "budget" for score in self.scores.values()
-            )
-
-    def add(self, scores: Sequence[Score]) -> None:
-        """Add scores, without exporting."""
+    def judged(self, scores: Sequence[Score]) -> None:
+        """Add the scores of one metric, without exporting."""
+        if self.asked is not None:
+            scores = self.asked.with_probabilities(scores)
+        placed = self.holding.positions.of(self.run, scores)
         with self._lock:
             self.verdict = None
-            self.scores.update((score.name, score) for score in scores)
+            self.scores.update((score.name, score) for score in (*scores, *placed))
 
-    def asks_further(self, asked: JudgingSteps) -> bool:
-        """Return whether a cascade continues, given the scores so far."""
+    def further(self) -> bool:
+        """Continue with the next metrics of a cascade, if any."""
         with self._lock:
-            return asked.further(self.scores)
+            return self.asked is not None and self.asked.further(self.scores)
 
-    def add_missing(self, scores: Sequence[Score]) -> None:
-        """Add scores that are still missing."""
-        with self._lock:
-            for score in scores:
-                self.scores.setdefault(score.name, score)
-
-    def count(self) -> None:
-        """Count its judged scores, once they are complete."""
+    def done(self, skipped: str | None) -> None:
+        """Export after judging, or if judging was `skipped` for a reason, and count the judged scores."""
+        shared = self.holding
+        if self.asked is not None and self.asked.spared:
+            if any(one.judged for one in self.asked.spared):
+                shared.counters.judge_skipped("decided")
+            unasked = shared.metrics.skipped_scores(self.asked.spared, "decided")
+            self._add_missing([score.model_copy(update={"asked_with": 0.0}) for score in unasked])
+        if skipped is not None:
+            shared.counters.judge_skipped(skipped)
+            self._add_missing(shared.metrics.skipped_scores(self.awaited, skipped))
+        elif self._was_refused():
+            shared.counters.judge_skipped("budget")
+        else:
+            shared.admission.finish_request()
+        self.finish()
         if self.on_judged is not None:
             with self._lock:
                 scores = dict(self.scores)
             self.on_judged(scores)
+
+    def _add_missing(self, scores: Sequence[Score]) -> None:
+        with self._lock:
+            for score in scores:
+                self.scores.setdefault(score.name, score)
+
+    def _was_refused(self) -> bool:
+        """Return whether the judge's budget refused one of its scores."""
+        with self._lock:
+            return any(s.status == "skipped" and s.error_type == "budget" for s in self.scores.values())
 
     def release(self) -> None:
         """Export the run with the scores so far."""
@@ -115,8 +141,7 @@ class Pending:
             self._release.clear()
             self._shown = frozenset(self.scores)
             # Under the lock: `finish` reports the export as complete.
-            result = self._result(dict(self.scores), self._new_verdict(), late=False)
-            self.out(result, self.size_bytes)
+            self._export(dict(self.scores), self._new_verdict(), late=False)
 
     def finish(self) -> None:
         """Export the scores not exported yet, now that all are known."""
@@ -127,81 +152,34 @@ class Pending:
             self._done = True
             verdict = self._new_verdict()
         if shown is None or rest or self.revision:
-            self.out(self._result(rest, verdict, late=shown is not None), self.size_bytes)
+            self._export(rest, verdict, late=shown is not None)
 
     def _new_verdict(self) -> Verdict | None:
         """Return the verdict of all scores; None also if it was exported before."""
         verdict = self.verdict
         if verdict is None:
             self._values.update(known_values(self.scores))
-            verdict = self.rules.of_values(self._values, self.run.sample.status)
+            verdict = self.holding.rules.of_values(self._values, self.run.sample.status)
         if verdict == self._last_verdict:
             return None
         self._last_verdict = verdict
         return verdict
 
-    def _result(self, scores: Mapping[str, Score], verdict: Verdict | None, *, late: bool) -> ScoredRun:
-        return ScoredRun(
+    def _export(self, scores: Mapping[str, Score], verdict: Verdict | None, *, late: bool) -> None:
+        metrics, chances = self.holding.metrics, self.chances
+        result = ScoredRun(
             run=self.run,
-            scores=self.metrics.in_order(scores),
+            scores=metrics.in_order(scores),
             late=late,
-            sample_rate=self.chances.sample_rate,
-            judge_sample_rate=self.chances.judge_sample_rate,
-            selection=self.chances.selection,
-            judge_selection=self.chances.judge_selection,
+            sample_rate=chances.sample_rate,
+            judge_sample_rate=chances.judge_sample_rate,
+            selection=chances.selection,
+            judge_selection=chances.judge_selection,
             revision=self.revision,
-            judged=self.metrics.awaited_names,
+            judged=metrics.awaited_names,
             verdict=verdict,
         )
-
-
-class PendingJob:
-    """A pending run as the judge's loop sees it: a `ragmeter.pipeline.judging.JudgeJob`."""
-
-    __slots__ = ("_asked", "_end", "_pending", "_positions", "_wanted", "metrics")
-
-    def __init__(
-        self,
-        pending: Pending,
-        metrics: Sequence[Metric],
-        positions: StreamPositions,
-        end: Callable[[Pending, Sequence[Metric], str | None, JudgingSteps | None], None],
-        asked: JudgingSteps | None = None,
-    ) -> None:
-        self._pending = pending
-        self._positions = positions
-        self._end = end
-        self._wanted = metrics
-        self._asked = asked
-        self.metrics: Sequence[Metric] = metrics if asked is None else asked.now
-
-    @property
-    def sample(self) -> RagSample:
-        """The sample to judge."""
-        return self._pending.run.sample
-
-    @property
-    def size_bytes(self) -> int:
-        """Estimated memory it holds."""
-        return self._pending.size_bytes
-
-    def judged(self, scores: Sequence[Score]) -> None:
-        """Add the scores of one metric."""
-        if self._asked is not None:
-            scores = self._asked.with_probabilities(scores)
-        self._pending.add([*scores, *self._positions.of(self._pending.run, scores)])
-
-    def further(self) -> bool:
-        """Continue with the next metrics of a cascade, if any."""
-        asked = self._asked
-        if asked is None or not self._pending.asks_further(asked):
-            return False
-        self.metrics = asked.now
-        return True
-
-    def done(self, skipped: str | None) -> None:
-        """Finish: all metrics are done, or `skipped` is the reason they were not run."""
-        self._end(self._pending, self._wanted, skipped, self._asked)
+        self.holding.export(result, self.size_bytes)
 
 
 class Holding:
@@ -236,14 +214,14 @@ class Holding:
         max_items: int,
         max_bytes: int,
     ) -> None:
-        self._metrics = metrics
+        self.metrics = metrics
+        self.counters = counters
+        self.admission = admission
+        self.rules = rules
+        self.positions = positions
         self._window = window
         self._out = out
         self._redacted = redacted
-        self._counters = counters
-        self._admission = admission
-        self._rules = rules
-        self._positions = positions
         self._hold_s = hold_s
         self._max_items = max_items
         self._max_bytes = max_bytes
@@ -254,58 +232,17 @@ class Holding:
         self._held: list[Pending] = []
 
     def take(
-        self,
-        run: RagRun,
-        scores: Mapping[str, Score],
-        chances: Chances,
-        revision: str = "",
-        before: ExportedRequest | None = None,
-        on_judged: OnJudged | None = None,
-        verdict: Verdict | None = None,
+        self, run: RagRun, scores: Mapping[str, Score], chances: Chances, awaited: Sequence[Metric], **more: Any
     ) -> Pending:
-        """Return a `Pending` of a run with its free scores."""
+        """Return a `Pending` of a run with its free scores; `more` are its other fields."""
         return Pending(
-            run, dict(scores), self._export, self._metrics, chances,
-            size_bytes=weight_of_run(run), due_at=time.monotonic() + self._hold_s, revision=revision,
-            rules=self._rules, before=before, on_judged=on_judged, verdict=verdict,
+            run=run, scores=dict(scores), holding=self, chances=chances, awaited=awaited,
+            size_bytes=weight_of_run(run), due_at=time.monotonic() + self._hold_s, **more,
         )  # fmt: skip
 
-    def hold(self, pending: Pending, asked: JudgingSteps | None = None) -> PendingJob:
-        """Hold a run until it is judged or due; return its job for the judge's loop."""
+    def hold(self, pending: Pending) -> None:
+        """Hold a run until it is judged or due."""
         self._held.append(pending)
-        return self.job(pending, self._metrics.awaited_for(pending.run.sample), asked)
-
-    def job(self, pending: Pending, metrics: Sequence[Metric], asked: JudgingSteps | None = None) -> PendingJob:
-        """Return a run as a job for the judge's loop."""
-        return PendingJob(pending, metrics, self._positions, self._end_job, asked)
-
-    def end_judging(
-        self,
-        pending: Pending,
-        metrics: Sequence[Metric],
-        skipped: str | None,
-        asked: JudgingSteps | None = None,
-    ) -> None:
-        """Export a run after judging, or if judging was `skipped` for a reason."""
-        if asked is not None and asked.spared:
-            if any(one.judged for one in asked.spared):
-                self._counters.judge_skipped("decided")
-            unasked = self._metrics.skipped_scores(asked.spared, "decided")
-            pending.add_missing([score.model_copy(update={"asked_with": 0.0}) for score in unasked])
-        if skipped is not None:
-            self._counters.judge_skipped(skipped)
-            pending.add_missing(self._metrics.skipped_scores(metrics, skipped))
-        elif pending.was_refused:
-            self._counters.judge_skipped("budget")
-        else:
-            self._admission.finish_request()
-        pending.finish()
-
-    def _end_job(
-        self, pending: Pending, metrics: Sequence[Metric], skipped: str | None, asked: JudgingSteps | None
-    ) -> None:
-        self.end_judging(pending, metrics, skipped, asked)
-        pending.count()
 
     def release_due(self) -> float | None:
         """Release due runs; return the seconds until the next is due."""
@@ -342,7 +279,8 @@ class Holding:
         else:
             release()
 
-    def _export(self, result: ScoredRun, size_bytes: int) -> None:
+    def export(self, result: ScoredRun, size_bytes: int) -> None:
+        """Remember a result, redact its scores, and queue it for the exporters."""
         if not result.late:
             self._window.remember(result.run, result.sample_rate, result.selection, size_bytes)
         self._window.learn(result.run.run_id, known_values(result.scores), result.verdict)

@@ -345,9 +345,9 @@ class Pipeline:
         choice: Choice | None,
         candidate: Candidate,
     ) -> None:
+        awaited = () if self._judging is None else self._metrics.awaited_for(run.sample)
         asked: JudgingSteps | None = None
         if self._cascade is not None and choice is not None and choice.unjudged is None:
-            awaited = self._metrics.awaited_for(run.sample)
             asked = JudgingSteps(self._cascade, candidate, scores, awaited)
         on_judged = self._counting.count_request(run, scores, verdict, choice, asked)
         if choice is None:
@@ -356,16 +356,18 @@ class Pipeline:
                 self._exporting.measure(ScoredRun(run=run, scores=in_order, verdict=verdict))
             self._counters.count_drop("sampled_out")
             return
-        pending = self._holding.take(run, scores, choice.chances, on_judged=on_judged, verdict=verdict)
+        pending = self._holding.take(
+            run, scores, choice.chances, awaited, asked=asked, on_judged=on_judged, verdict=verdict
+        )
         if self._judging is None:
             pending.finish()
         elif choice.unjudged is not None:
-            awaited = self._metrics.awaited_for(run.sample)
-            self._holding.end_judging(pending, awaited, choice.unjudged)
+            pending.done(choice.unjudged)
         elif asked is not None and not asked.now:
-            self._holding.job(pending, (), asked).done(None)
+            pending.done(None)
         else:
-            self._judging.submit(self._holding.hold(pending, asked))
+            self._holding.hold(pending)
+            self._judging.submit(pending)
 
     def _put_out(self, result: ScoredRun, size_bytes: int) -> None:
         # Constant fields of all of a meter's results; readers such as ``ragmeter serve`` read them here.
@@ -403,8 +405,11 @@ class Pipeline:
         chances = Chances(found.sample_rate, 1.0, found.selection, found.selection)
         counted = self._counting.count_reference(before, run, scores, found.selection)
         revision = self._late.revise(found, run, is_new=is_new)
-        pending = self._holding.take(run, scores, chances, revision, found, counted)
-        self._finish_again(pending, awaited)
+        self._finish_again(
+            self._holding.take(
+                run, scores, chances, awaited, revision=revision, before=found, on_judged=counted
+            )
+        )
 
     def _score_again(self, again: ScoredRun, found: ExportedRequest | None) -> None:
         """Compute the scores that a reference makes possible, for a revision of another process."""
@@ -421,12 +426,16 @@ class Pipeline:
         self._counters.count_amendment("applied")
         chances = Chances(again.sample_rate, 1.0, selection, selection)
         counted = self._counting.count_reference(known.run, run, scores, selection)
-        pending = self._holding.take(run, scores, chances, again.revision or "1", known, counted)
-        self._finish_again(pending, self._metrics.awaiting_reference)
+        awaited, revision = self._metrics.awaiting_reference, again.revision or "1"
+        self._finish_again(
+            self._holding.take(
+                run, scores, chances, awaited, revision=revision, before=known, on_judged=counted
+            )
+        )
 
-    def _finish_again(self, pending: Pending, awaited: tuple[Metric, ...]) -> None:
-        if awaited and self._judging is not None:
-            self._judging.submit(self._holding.job(pending, awaited))
+    def _finish_again(self, pending: Pending) -> None:
+        if pending.awaited and self._judging is not None:
+            self._judging.submit(pending)
         else:
             pending.finish()
 
