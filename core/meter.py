@@ -209,7 +209,7 @@ class RagMeter(QualityVerbs):
                 chosen = (*chosen, *join(chosen))
         pipeline = Pipeline(
             metrics=self._metrics,
-            computes=process or self._metrics,
+            process=process,
             judges=self._judges(judge, process) if self._metrics.awaited else None,
             preparation=Preparation(source, how.redact, port.counters, port.guard),
             admission=Admission(None if judge is None else judge.budget, chances.judge_rate),

@@ -80,7 +80,7 @@ def identifier(score: Score) -> str:
 def explanation(score: Score, *, texts: bool) -> str | None:
     """Return a score's explanation if texts may be exported, else its summary."""
     if texts and score.explanation:
-        return clean(score.explanation, MAX_TEXT_CHARS)
+        return outgoing(score.explanation)
     return clean(score.summary) if score.summary else None
 
 
@@ -231,8 +231,3 @@ class ContentPolicy:
             )
             mode = (False, False)
         return cls(*mode)
-
-    @staticmethod
-    def text(text: str) -> str:
-        """Return `text` for export: cut, encodable. The caller has checked permission."""
-        return outgoing(text)

@@ -199,6 +199,9 @@ class MeterStats:
     """Requests whose retrieval was not seen, by reason: ``no_retrieval`` (a model was called, no retrieval
     was recognised: they have no sample), ``unreadable_result`` (a tool or function named as retrieving
     returned no known document: they are exported without contexts)."""
+    unsampled: int = 0
+    """Exported requests whose spans the application's trace sampler left out: their scores are in metrics and
+    events alone."""
     amendments: Mapping[str, int] = field(default_factory=dict)
     """References and feedback that arrived later: ``applied``, or ``unknown`` request."""
     judge_calls: int = 0

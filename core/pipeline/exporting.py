@@ -395,6 +395,11 @@ class ExportQueues:
         """Runs that each exporter holds."""
         return tuple(queue.n_held() for queue in self._queues)
 
+    @property
+    def n_unsampled(self) -> int:
+        """Exported requests whose spans the application's sampler left out."""
+        return max((getattr(queue.exporter, "n_unsampled", 0) for queue in self._queues), default=0)
+
     def put(self, result: ScoredRun, size_bytes: int) -> None:
         """Queue a result for every exporter. Never blocks."""
         queues = self._queues

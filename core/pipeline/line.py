@@ -33,7 +33,7 @@ from .exporting import ExportQueues
 from .holding import Holding, Pending
 from .late import Amendment, ExportedRequest, LateWindow
 from .sampling import Candidate, Chances, Choice, JudgingSteps, Selector, TailSampling
-from .scoring import Computes, MetricSet, Offer, Preparation, UnseenRetrieval
+from .scoring import MetricSet, Offer, Preparation, UnseenRetrieval
 
 if TYPE_CHECKING:
     from ragmeter.exporters.changes import RetrieverDifference
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from ragmeter.watch.alarming import Alarming
 
     from .judging import JudgeLoop, Judges
+    from .process import ScoringProcess
 
 __all__ = ["Pipeline"]
 
@@ -65,7 +66,7 @@ class Pipeline:
 
     Args:
         metrics: The meter's metrics.
-        computes: Computes the free metrics: `metrics` itself, or a process.
+        process: Computes the free metrics; None: this process does.
         judges: Runs the judged metrics; None: no judged metrics.
         preparation: Builds the requests.
         admission: Sets the share that is judged.
@@ -87,7 +88,7 @@ class Pipeline:
         self,
         *,
         metrics: MetricSet,
-        computes: Computes,
+        process: ScoringProcess | None,
         judges: Judges | None,
         preparation: Preparation,
         admission: Admission,
@@ -109,7 +110,8 @@ class Pipeline:
         self._cascade = cascade
         self._alarming = alarming
         self._metrics = metrics
-        self._computes = computes
+        self._process = process
+        self._computes: MetricSet | ScoringProcess = process or metrics
         self._preparation = preparation
         self._admission = admission
         self._counting = counting
@@ -162,19 +164,20 @@ class Pipeline:
             tick=self._look,
             max_items=limits.queue_size,
             max_bytes=limits.queue_bytes,
-            max_batch=computes.batch,
+            max_batch=self._computes.batch,
         )
         self.put: Callable[[Offer | Amendment, int], None] = self._queue.put
         """Queue a captured request with its size in bytes, or an amendment of one. Never blocks."""
 
     def backlog(self) -> MeterStats:
-        """Return the waiting requests, without any count."""
+        """Return the waiting requests, and what the exporters count."""
         judging = 0 if self._judging is None else self._judging.waiting_bytes
         return MeterStats(
             queue_size=len(self._queue),
             queue_bytes=self._queue.size_bytes,
             backlog_bytes=max(judging, self._exporting.waiting_bytes),
             export_backlog=self._exporting.backlog,
+            unsampled=self._exporting.n_unsampled,
         )
 
     def start(self) -> None:
@@ -185,7 +188,8 @@ class Pipeline:
         """
         self._queue.start()
         self._exporting.start()
-        self._computes.start()
+        if self._process is not None:
+            self._process.start()
         if self._judging is not None:
             self._judging.start()
         if self._alarming is not None:
@@ -245,14 +249,16 @@ class Pipeline:
         # Reserve time for the exporters: scores that are not exported are lost.
         if self._judging is not None:
             self._judging.close(remaining(deadline) * 0.7)
-        self._computes.close(remaining(deadline) * 0.5)
+        if self._process is not None:
+            self._process.close(remaining(deadline) * 0.5)
         if self._alarming is not None:
             self._alarming.close(time.monotonic() + remaining(deadline) * 0.5)
         self._exporting.close(deadline)
 
     def depart(self) -> None:
         """Stop the worker process, if any; a further request starts it again."""
-        self._computes.rest()
+        if self._process is not None:
+            self._process.rest()
 
     def before_fork(self, deadline: float) -> None:
         """Pause the threads between two items, or until `deadline`."""
@@ -307,7 +313,7 @@ class Pipeline:
         self._exporting.retrieval_unseen(item.framework, item.reason)
 
     def _score(self, batch: Sequence[Offer]) -> None:
-        """Build and score up to `Computes.batch` requests."""
+        """Build and score a batch of requests."""
         built: list[tuple[RagRun, Candidate]] = []
         left = len(batch)
         try:

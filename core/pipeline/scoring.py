@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from ragmeter._runtime.guard import Guard
 from ragmeter._runtime.stats import Capture, Counters
@@ -25,45 +25,11 @@ from ragmeter.requests.references import ReferenceSource
 from ._redaction import Redact, redacted_reference, redacted_run, redacted_scores, without_texts
 from .sampling import Candidate
 
-__all__ = ["Computes", "MetricSet", "Offer", "Preparation", "UnseenRetrieval"]
+__all__ = ["MetricSet", "Offer", "Preparation", "UnseenRetrieval"]
 
 
 WORK_S = 0.0002
 """Seconds of scoring between two rests for other threads."""
-
-
-class Computes(Protocol):
-    """Computes the free metrics, in this or another process."""
-
-    batch: int
-    """Most samples to compute at a time."""
-
-    def compute(
-        self, samples: Sequence[RagSample], rest: Callable[[], None] | None = None
-    ) -> list[dict[str, Score]]:
-        """Compute every free metric; never raises `Exception`, one score per name and sample.
-
-        Args:
-            samples: The samples to score.
-            rest: Called between two metrics occasionally, to give other threads time.
-        """
-        ...
-
-    def compute_again(self, sample: RagSample) -> dict[str, Score]:
-        """Compute the free metrics that a reference makes possible."""
-        ...
-
-    def start(self) -> None:
-        """Prepare for the first request."""
-        ...
-
-    def close(self, timeout_s: float) -> None:
-        """Stop for good within `timeout_s` seconds."""
-        ...
-
-    def rest(self) -> None:
-        """Stop the worker process, if any; the next request starts it again."""
-        ...
 
 
 class Offer(NamedTuple):
@@ -248,15 +214,6 @@ class MetricSet:
             for score in compute_metric(metric, sample, self.max_text_chars):
                 scores[score.name] = score
         return scores
-
-    def start(self) -> None:
-        """Do nothing: there is no other process."""
-
-    def close(self, timeout_s: float) -> None:
-        """Do nothing."""
-
-    def rest(self) -> None:
-        """Do nothing."""
 
     @staticmethod
     def skipped_scores(metrics: Iterable[Metric], reason: str) -> tuple[Score, ...]:

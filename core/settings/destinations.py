@@ -102,6 +102,6 @@ def _unknown(name: str) -> str:
     names = ", ".join(map(repr, NAMES))
     return (
         f"exporters: {name!r} is unknown; {hint}The names are {names}. Those that need a file or an address "
-        "of their own are objects: JsonlExporter(path), PhoenixAnnotations(url), "
-        "LangfuseScores(url, public_key, secret_key)"
+        "of their own are objects: JsonlExporter(path), or RAGMETER_JSONL with the path; "
+        "PhoenixAnnotations(url), LangfuseScores(url, public_key, secret_key)"
     )

@@ -27,6 +27,7 @@ from ragmeter.exporters._format import (
     identifier,
     items_attribute,
     missing_inputs,
+    outgoing,
     score_metadata,
     text_id,
 )
@@ -164,7 +165,7 @@ def trace_groups(run: RagRun, content: ContentPolicy) -> list[Group]:
             (semconv.LANGFUSE_TRACE_OUTPUT, sample.answer),
         ):
             if text is not None:
-                groups.append({key: content.text(text)})
+                groups.append({key: outgoing(text)})
     return groups
 
 
@@ -178,7 +179,7 @@ def request_groups(scored: ScoredRun, content: ContentPolicy, *, texts: bool) ->
     if run.user_id:
         groups.append({semconv.USER_ID: clean(run.user_id)})
     if texts and content.on_spans:
-        groups += _texts(run.sample, content)
+        groups += _texts(run.sample)
     if run.tags:
         groups.append({semconv.TAGS: [clean(str(tag)) for tag in run.tags[:MAX_TAGS]]})
     for key, value in list(run.metadata.items())[:MAX_METADATA]:
@@ -205,7 +206,7 @@ def retrieval_groups(retrieval: Retrieval, content: ContentPolicy, question: str
         return groups
     asked = question if retrieval.query is None else retrieval.query
     if asked is not None:
-        query = content.text(asked)
+        query = outgoing(asked)
         groups.append(
             {
                 semconv.GEN_AI_RETRIEVAL_QUERY_TEXT: query,
@@ -230,10 +231,10 @@ def document_groups(
         if context.score is not None and math.isfinite(context.score):
             group[prefix + semconv.DOCUMENT_SCORE] = float(context.score)
         if content.on_spans:
-            group[prefix + semconv.DOCUMENT_CONTENT] = content.text(context.text)
+            group[prefix + semconv.DOCUMENT_CONTENT] = outgoing(context.text)
             if context.metadata:
                 text = json.dumps(plain(context.metadata), ensure_ascii=False)
-                group[prefix + semconv.DOCUMENT_METADATA] = content.text(text)
+                group[prefix + semconv.DOCUMENT_METADATA] = outgoing(text)
         groups.append(group)
     return groups
 
@@ -329,20 +330,20 @@ def _evaluation(index: int, score: Score, why: str | None) -> Group:
     return group
 
 
-def _texts(sample: RagSample, content: ContentPolicy) -> Iterator[Group]:
+def _texts(sample: RagSample) -> Iterator[Group]:
     question, answer = sample.question, sample.answer
     for text, value, mime in (
         (question, semconv.INPUT_VALUE, semconv.INPUT_MIME_TYPE),
         (answer, semconv.OUTPUT_VALUE, semconv.OUTPUT_MIME_TYPE),
     ):
         if text is not None:
-            yield {value: content.text(text), mime: str(semconv.MIME_TEXT)}
+            yield {value: outgoing(text), mime: str(semconv.MIME_TEXT)}
     # The same for readers of the GenAI conventions.
     if question is not None:
-        yield {semconv.GEN_AI_INPUT_MESSAGES: _messages("user", content.text(question))}
+        yield {semconv.GEN_AI_INPUT_MESSAGES: _messages("user", outgoing(question))}
     if answer is not None:
         ended = {"finish_reason": _FINISHES.get(sample.status, "error")}
-        text = _messages("assistant", content.text(answer), **ended)
+        text = _messages("assistant", outgoing(answer), **ended)
         yield {semconv.GEN_AI_OUTPUT_MESSAGES: text}
 
 

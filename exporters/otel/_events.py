@@ -194,12 +194,14 @@ class EventWriter:
         self._content = content
         self._logger = logger
 
+    def is_enabled(self) -> bool:
+        """Return whether the current logger takes records."""
+        enabled = attribute_of(self._logger(), "enabled")  # not in the oldest supported API
+        return not callable(enabled) or enabled() is not False
+
     def write(self, scored: ScoredRun, contexts: Mapping[ScoreTarget, Context]) -> None:
         """Emit a record per attempted score, in the context of its target's span, and the verdict's."""
         logger = self._logger()
-        enabled = attribute_of(logger, "enabled")  # not in the oldest supported API
-        if callable(enabled) and enabled() is False:
-            return
         # Not the request's end: backends that require ordered records, or a time window, would refuse a score
         # that a slow judge gave minutes later.
         now = time.time_ns()

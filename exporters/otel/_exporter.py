@@ -21,6 +21,7 @@ from ragmeter.exporters._span_targets import JudgedSpans, SpanDirectory, SpansAd
 from ragmeter.exporters.changes import ChangeEvidence, JudgeDrift, QualityChange, RetrieverDifference
 from ragmeter.exporters.protocol import ListPoint, MeterStats, QualitySums, RagRun, ScoredRun, WriteCount
 from ragmeter.metrics import ConfigurationError
+from ragmeter.metrics._process import fork
 
 from ._boards import StatsBoard
 from ._events import ChangeWriter, EventWriter
@@ -101,8 +102,14 @@ class OpenTelemetryExporter:
         self._bound = bound
         self._change_writer: ChangeWriter | None = None
         self._directory = SpanDirectory()
+        self._fresh()
+        fork.forget(self._fresh)
         self._observed: dict[str, Callable[[], None]] = {}
         """Functions that stop publishing observed values, by kind of value."""
+
+    def _fresh(self) -> None:
+        self.n_unsampled = 0
+        """Requests exported so far whose spans the application's sampler left out."""
 
     def export(self, batch: Sequence[ScoredRun]) -> None:
         """Write every run of `batch`; a failing one does not affect the others."""
@@ -146,7 +153,7 @@ class OpenTelemetryExporter:
 
     def measure(self, scored: ScoredRun) -> None:
         """Record the free scores of a request that is not exported: metrics, no span, no event."""
-        if self._metrics is not None:
+        if self._metrics is not None and self._providers.measure():
             recorded = recorded_spans(scored.run)
             around = recorded.request or scored.run.parent
             judged = JudgedSpans(around, recorded.retrieval)
@@ -243,9 +250,15 @@ class OpenTelemetryExporter:
         judged = self._spans.write(scored, known)
         if not scored.late:
             self._directory.remember(run.run_id, judged)
-        contexts = judged.by_target(context_of)
-        if self._events is not None:
-            self._events.write(scored, contexts)
-        if self._metrics is not None:
-            self._metrics.write(scored, contexts)
+            home = judged.carrier("answer")
+            if self._writes_spans and home is not None and not home.trace_flags.sampled:
+                self.n_unsampled += 1
+        events = self._events if self._events is not None and self._events.is_enabled() else None
+        metrics = self._metrics if self._metrics is not None and self._providers.measure() else None
+        if events is not None or metrics is not None:
+            contexts = judged.by_target(context_of)
+            if events is not None:
+                events.write(scored, contexts)
+            if metrics is not None:
+                metrics.write(scored, contexts)
         written.add()

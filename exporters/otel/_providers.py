@@ -110,6 +110,10 @@ class Providers:
         """Return the current meter provider, perhaps the API's proxy."""
         return metrics.get_meter_provider() if self._meter_provider is None else self._meter_provider
 
+    def measure(self) -> bool:
+        """Return whether metrics have an SDK's provider."""
+        return _is_real(self.meter_provider())
+
     # Compared with None, as a provider may be falsy, as a proxy or a container.
     def tracer_provider(self) -> trace.TracerProvider:
         """Return the current tracer provider, perhaps the API's proxy."""
@@ -130,7 +134,7 @@ class Providers:
             return False
         return (
             (spans and _is_real(self.tracer_provider()))
-            or (metrics and _is_real(self.meter_provider()))
+            or (metrics and self.measure())
             or (events and _is_real(self._loggers()))
         )
 

@@ -104,6 +104,7 @@ def test_a_meter_from_the_environment(monkeypatch, tmp_path):
     ("variable", "value", "said"),
     [
         ("RAGMETER_METRICS", "nonsense", "unknown metric 'nonsense'. `ragmeter metrics` lists all"),
+        ("RAGMETER_EXPORTERS", "jsonl", "RAGMETER_JSONL with the path"),
         ("RAGMETER_METRICS", "faithfulness", "faithfulness ask a judge; set RAGMETER_JUDGE_MODEL"),
         ("RAGMETER_REFERENCES", "nowhere.jsonl", "cannot read"),
         ("RAGMETER_SEGMENTS", "language,two words", "'two words' is no name"),

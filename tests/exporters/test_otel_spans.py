@@ -7,6 +7,7 @@ import pytest
 from opentelemetry.context import _SUPPRESS_INSTRUMENTATION_KEY, attach, detach, set_value
 from opentelemetry.trace import SpanKind, StatusCode, use_span
 
+from ragmeter import RagMeter
 from ragmeter.exporters._format import text_id
 from ragmeter.exporters.otel import OpenTelemetryExporter
 from ragmeter.metrics import RetrievedContext, Verdict
@@ -296,9 +297,14 @@ def test_nothing_tried_makes_no_evaluation_span(sdk, make):
     assert sdk.records() == []
 
 
-def test_spans_follow_an_unsampled_parent_while_metrics_and_events_go_out(sdk, make):
-    """The caller decided not to record this trace; the numbers count all the same."""
-    export(sdk, make.scored_run(parent=make.span_context(sampled=False)))
+@pytest.mark.parametrize("span_mode", ["own", "evaluation", "off"])
+def test_spans_follow_an_unsampled_parent_while_metrics_and_events_go_out(sdk, make, span_mode):
+    """The caller decided not to record this trace; the numbers count all the same, and the meter says how often."""
+    telemetry = OpenTelemetryExporter(**sdk.providers, span_mode=span_mode)
+    with RagMeter(metrics=[], exporters=[telemetry]) as meter:
+        telemetry.export([make.scored_run(parent=make.span_context(sampled=False))])
+        telemetry.export([make.scored_run(parent=make.span_context(sampled=False), late=True)])
+        assert meter.stats().unsampled == (0 if span_mode == "off" else 1)
 
     assert sdk.all_spans() == ()
     assert {record.trace_id for record in sdk.records()} == {0xA1}
