@@ -24,7 +24,7 @@ from .pipeline._admission import Admission
 from .pipeline.counting import Counting
 from .pipeline.late import Amendment, feedback_score, request_key
 from .pipeline.line import Pipeline
-from .pipeline.sampling import check_cascade, place, within
+from .pipeline.sampling import Candidate, check_cascade
 from .pipeline.scoring import MetricSet, Preparation
 from .quality.estimates import Estimate, Estimates
 from .quality.no_scores_warning import UnscoredWarning
@@ -514,7 +514,7 @@ class RagMeter(QualityVerbs):
         made = Shadow(
             retriever,
             name=name,
-            chosen=lambda scored: within(place("shadow", scored.run.trace_id, str(scored.run.run_id)), share),
+            chosen=lambda scored: Candidate(scored.run.run_id, scored.run.trace_id).within("shadow", share),
             workflow=workflow,
             calls_per_hour=calls_per_hour,
             guard=self.port.guard("meter.shadow"),

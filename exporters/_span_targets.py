@@ -23,8 +23,8 @@ from ragmeter.metrics._process import fork
 from ragmeter.metrics._process.bounded_table import BoundedTable
 
 from ._annotations import Annotation, chunk_annotations, request_annotations
-from ._http import DeliveryError
-from .protocol import MayLackDestination, RagRun, ScoredRun
+from ._http import Delivery, DeliveryError
+from .protocol import MayLackDestination, RagRun, ScoredRun, UnbufferedExporter
 
 T = TypeVar("T")
 PATIENCE_S = 5.0
@@ -49,31 +49,43 @@ class TargetedAnnotation:
     """Whether the request has a verdict as well."""
 
 
-class Placement:
-    """Assigns annotations to spans.
+class AnnotatingExporter(UnbufferedExporter):
+    """Base class of exporters that attach annotations to spans through a backend's API.
 
     Args:
-        sink: The sink's name in messages.
+        sink: The backend's name in messages.
+        address: Its address.
+        headers: Sent with every request.
         spans: The exporter that writes the spans; None: only spans of other instrumentations are known.
         scores: Names of the scores to send; None: the verdict and the default scores of `_annotations`.
         include_explanations: Whether to export explanations, which quote contexts.
-        documents: Whether the backend accepts annotations of single documents.
+        documents: Whether to annotate single documents.
+        timeout_s: Seconds for one attempt.
+        deadline_s: Seconds for all attempts of one request.
 
     Raises:
-        ConfigurationError: `scores` is a string.
+        ConfigurationError: `address` is not one, or `scores` is a string.
+        MissingDependencyError: httpx is not installed.
     """
 
     def __init__(
         self,
         sink: str,
-        spans: KnowsSpans | None,
+        address: str,
+        headers: Mapping[str, str],
         *,
+        spans: KnowsSpans | None,
         scores: Iterable[str] | None,
         include_explanations: bool,
         documents: bool = False,
+        timeout_s: float,
+        deadline_s: float,
     ) -> None:
+        self._delivery = Delivery(sink, address, headers, timeout_s=timeout_s, deadline_s=deadline_s)
         if isinstance(scores, str):
             raise ConfigurationError(f"scores={scores!r}: pass a list of names, e.g. [{scores!r}]")
+        self._address = address.rstrip("/")
+        self._headers = headers
         self._chosen = None if scores is None else frozenset(scores)
         self._sink = sink
         self._spans = spans
@@ -81,11 +93,19 @@ class Placement:
         self._documents = documents
         self._patience_s = PATIENCE_S
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._delivery.shown_address!r})"
+
     def delivers(self) -> bool:
         """Return whether the spans to attach scores to are written anywhere."""
         return delivers(self._spans)
 
-    def place(self, batch: Sequence[ScoredRun]) -> tuple[list[list[TargetedAnnotation]], DeliveryError | None]:
+    def shutdown(self, timeout_s: float) -> None:
+        """Stop retries and close the connections."""
+        del timeout_s
+        self._delivery.close()
+
+    def _place(self, batch: Sequence[ScoredRun]) -> tuple[list[list[TargetedAnnotation]], DeliveryError | None]:
         """Return annotations with spans by run, and the error to raise for runs without a span."""
         placed: list[list[TargetedAnnotation]] = []
         unknown = 0

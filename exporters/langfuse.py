@@ -19,9 +19,9 @@ from typing import Any
 from ragmeter.metrics import ConfigurationError
 
 from ._foreign import attribute_of
-from ._http import Delivery, DeliveryCount, DeliveryError, in_requests
-from ._span_targets import KnowsSpans, Placement, SpansAddress, TargetedAnnotation
-from .protocol import ScoredRun, UnbufferedExporter
+from ._http import DeliveryCount, DeliveryError, in_requests
+from ._span_targets import AnnotatingExporter, KnowsSpans, SpansAddress, TargetedAnnotation
+from .protocol import ScoredRun
 
 __all__ = ["LangfuseScores"]
 
@@ -31,7 +31,7 @@ BYTES_PER_REQUEST = 1_000_000
 """Most bytes in one request; Langfuse refuses 3.5 MB."""
 
 
-class LangfuseScores(UnbufferedExporter):
+class LangfuseScores(AnnotatingExporter):
     """Writes verdicts and scores through Langfuse's public API. Needs the extra ``sinks`` (httpx).
 
     The verdict (``ragmeter.verdict``, a category whose comment has the reasons) goes to the trace, a score
@@ -80,16 +80,20 @@ class LangfuseScores(UnbufferedExporter):
                 "Langfuse needs public_key and secret_key; both stand in the project's settings"
             )
         token = b64encode(f"{public_key}:{secret_key}".encode()).decode()
-        self._delivery = Delivery(
-            "Langfuse", host, {"Authorization": f"Basic {token}"}, timeout_s=timeout_s, deadline_s=deadline_s
+        super().__init__(
+            "Langfuse",
+            host,
+            {"Authorization": f"Basic {token}"},
+            spans=spans,
+            scores=scores,
+            include_explanations=include_explanations,
+            timeout_s=timeout_s,
+            deadline_s=deadline_s,
         )
-        self._placement = Placement("Langfuse", spans, scores=scores, include_explanations=include_explanations)
         describe: Callable[[], None] | None = attribute_of(spans, "describe_traces")
         if describe is not None:
             describe()
         self._environment = environment
-        self._host = host.rstrip("/")
-        self._authorization = {"Authorization": f"Basic {token}"}
 
     @classmethod
     def from_env(cls, *, spans: KnowsSpans | None = None) -> LangfuseScores:
@@ -126,11 +130,8 @@ class LangfuseScores(UnbufferedExporter):
     def spans_address(self) -> SpansAddress:
         """Return Langfuse's address for spans."""
         environment = {"langfuse.environment": self._environment} if self._environment else {}
-        url = f"{self._host}/api/public/otel/v1/traces"
-        return SpansAddress(url, self._authorization, environment)
-
-    def __repr__(self) -> str:
-        return f"LangfuseScores({self._delivery.shown_address!r})"
+        url = f"{self._address}/api/public/otel/v1/traces"
+        return SpansAddress(url, self._headers, environment)
 
     def export(self, batch: Sequence[ScoredRun]) -> None:
         """Write the scores of `batch`.
@@ -140,7 +141,7 @@ class LangfuseScores(UnbufferedExporter):
         """
         refusals: list[str] = []
         with DeliveryCount(batch) as delivered:
-            placed, unknown = self._placement.place(batch)
+            placed, unknown = self._place(batch)
             events = [[self._event(one) for one in run] for run in placed]
             for group in in_requests(events, PER_REQUEST, BYTES_PER_REQUEST):
                 refused = self._send([event for run in group for event in run])
@@ -166,15 +167,6 @@ class LangfuseScores(UnbufferedExporter):
             for error in errors or ()
             if isinstance(error, dict)
         }
-
-    def delivers(self) -> bool:
-        """Return whether there are spans to attach scores to."""
-        return self._placement.delivers()
-
-    def shutdown(self, timeout_s: float) -> None:
-        """Stop retries and close the connections."""
-        del timeout_s
-        self._delivery.close()
 
     def _event(self, placed: TargetedAnnotation) -> dict[str, Any]:
         body = self._body(placed)

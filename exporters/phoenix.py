@@ -18,8 +18,8 @@ from ragmeter.metrics import ConfigurationError
 
 from . import semconv
 from ._foreign import attribute_of
-from ._http import Delivery, DeliveryCount, in_requests
-from ._span_targets import KnowsSpans, Placement, SpansAddress, TargetedAnnotation
+from ._http import DeliveryCount, in_requests
+from ._span_targets import AnnotatingExporter, KnowsSpans, SpansAddress, TargetedAnnotation
 from .protocol import ScoredRun
 
 __all__ = ["PhoenixAnnotations"]
@@ -31,7 +31,7 @@ _WORTH = {"good": 1.0, "suspect": 0.5, "bad": 0.0}
 """The words of the verdict, in Phoenix's order, which determines their colours."""
 
 
-class PhoenixAnnotations:
+class PhoenixAnnotations(AnnotatingExporter):
     """Annotates traces, judged spans and documents in Phoenix. Needs the extra ``sinks`` (httpx).
 
     The verdict (``ragmeter.verdict``, its word as label, its reasons as explanation; its score, by which
@@ -80,23 +80,20 @@ class PhoenixAnnotations:
         timeout_s: float = 10.0,
         deadline_s: float = 60.0,
     ) -> None:
-        self._headers = dict(headers or {})
-        if api_key:
-            self._headers["Authorization"] = f"Bearer {api_key}"
-        self._endpoint = endpoint.rstrip("/")
-        self._delivery = Delivery(
-            "Phoenix", endpoint, self._headers, timeout_s=timeout_s, deadline_s=deadline_s
-        )
-        self._placement = Placement(
+        key = {"Authorization": f"Bearer {api_key}"} if api_key else {}
+        super().__init__(
             "Phoenix",
-            spans,
+            endpoint,
+            {**(headers or {}), **key},
+            spans=spans,
             scores=scores,
             include_explanations=include_explanations,
             documents=document_annotations,
+            timeout_s=timeout_s,
+            deadline_s=deadline_s,
         )
         self._trace_annotations = trace_annotations
         self._fold = scores is None
-        self._spans = spans
         self._judged = False
         self._tries = 10
 
@@ -136,10 +133,7 @@ class PhoenixAnnotations:
         """Return Phoenix's address for spans, and the project of ``PHOENIX_PROJECT``."""
         project = _project()
         resource = {str(semconv.OPENINFERENCE_PROJECT): project} if project else {}
-        return SpansAddress(f"{self._endpoint}/v1/traces", self._headers, resource)
-
-    def __repr__(self) -> str:
-        return f"PhoenixAnnotations({self._delivery.shown_address!r})"
+        return SpansAddress(f"{self._address}/v1/traces", self._headers, resource)
 
     def export(self, batch: Sequence[ScoredRun]) -> None:
         """Annotate the spans of `batch`.
@@ -148,7 +142,7 @@ class PhoenixAnnotations:
             DeliveryError: Some could not be sent; a `PartlyDeliveredError` if some runs were accepted.
         """
         with DeliveryCount(batch) as delivered:
-            placed, unknown = self._placement.place(batch)
+            placed, unknown = self._place(batch)
             for group in in_requests(placed, PER_REQUEST):
                 self._send([one for run in group for one in run])
                 for _ in group:
@@ -203,20 +197,11 @@ class PhoenixAnnotations:
             span_id = f"{placed.around.span_id:016x}"
             yield {**_of_span(placed), "span_id": span_id, "identifier": _unique(placed)}
 
-    def delivers(self) -> bool:
-        """Return whether there are spans to attach scores to."""
-        return self._placement.delivers()
-
     def flush(self, timeout_s: float) -> bool:
         """Return True: `export` returns when Phoenix has accepted the annotations."""
         if timeout_s > 0:
             self._explain_verdicts()  # by now the project may exist
         return True
-
-    def shutdown(self, timeout_s: float) -> None:
-        """Stop retries and close the connections."""
-        del timeout_s
-        self._delivery.close()
 
 
 def _address() -> tuple[str, str]:

@@ -32,7 +32,6 @@ class Counting:
     """Counts requests. For one thread; the returned callbacks may run on any.
 
     Args:
-        table: Holds the sums.
         population: Returns the judged scores that apply to a request.
         scores_all: Whether sampled-out requests are scored, too (``keep="worst"``).
         guard: Contains internal errors, so that a request continues in any case.

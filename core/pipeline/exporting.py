@@ -326,9 +326,7 @@ class ExportQueues:
     """Passes results to exporters, each on its own thread.
 
     Args:
-        exporters: The exporters.
         counters: Counts exported requests, and losses as ``export_errors``.
-        guard_for: Makes a guard for a component.
         no_data: Warns, once, if results have no destination.
         queue_size: Most waiting results per exporter.
         queue_bytes: Most waiting bytes per exporter.

@@ -186,14 +186,8 @@ class Holding:
     """Holds requests until their judged scores arrive or they are due.
 
     Args:
-        metrics: The meter's metrics.
-        window: Remembers exported runs.
         out: Queues a result, with its size in bytes, for the exporters.
         redacted: Applies the user's redaction hook to scores.
-        counters: Counts requests that were not judged.
-        admission: Learns the cost of judging.
-        rules: Rules of verdicts.
-        positions: Positions of scores in their streams.
         hold_s: Longest hold in seconds.
         max_items: Most held requests.
         max_bytes: Most held bytes.

@@ -65,21 +65,9 @@ class Pipeline:
     """Scores offered requests in the background and passes results to the exporters.
 
     Args:
-        metrics: The meter's metrics.
         process: Computes the free metrics; None: this process does.
         judges: Runs the judged metrics; None: no judged metrics.
-        preparation: Builds the requests.
-        admission: Sets the share that is judged.
-        sampling: Which requests are scored and judged.
-        counting: Counts every request for the estimates.
-        rules: Rules of verdicts.
-        exporters: The exporters.
-        limits: The bounds.
-        counters: Counts requests.
-        no_data: Warns if no result can be delivered.
-        guard_for: Makes a guard for a component.
         alarming: Notifies of changes of scores; None: no alarms.
-        segments: The segments that the application distinguishes.
         judge: The judge, named in every result; None: no judge.
         cascade: Runs judge and detector only where a cheaper step is undecided; None: always.
     """

@@ -61,8 +61,6 @@ class Preparation:
     Args:
         references: Returns the reference of a question; None: no references.
         redact: The user's hook; None: no redaction.
-        counters: Counts requests without anything to score.
-        guard_for: Makes a guard for a component.
     """
 
     def __init__(

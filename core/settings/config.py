@@ -239,17 +239,18 @@ class Settings(BaseSettings):
         return bool(named or self.console or self.jsonl is not None)
 
 
+def _is_secret(field: str) -> bool:
+    info = Settings.model_fields.get(field)
+    return info is not None and info.annotation == (SecretStr | None)
+
+
 # OpenTelemetry's launcher loads this module by the entry-point group ``opentelemetry_environment_variables``
 # and makes a flag of every name that begins with OTEL_. Secrets get none: other users of the machine can see
 # a command line.
 globals().update(
     {
         name: name
-        for name in (
-            _OTEL_PREFIX + field.upper()
-            for field, info in Settings.model_fields.items()
-            if info.annotation != (SecretStr | None)
-        )
+        for name in (_OTEL_PREFIX + field.upper() for field in Settings.model_fields if not _is_secret(field))
     }
 )
 
@@ -306,11 +307,6 @@ def naming(field: str, *, hidden: bool = False) -> Iterator[None]:
         variable = variable_of(field)
         shown = "" if hidden else f"={os.environ.get(variable)!r}"
         raise ConfigurationError(f"{variable}{shown}: {error}") from error
-
-
-def _is_secret(field: str) -> bool:
-    info = Settings.model_fields.get(field)
-    return info is not None and info.annotation == (SecretStr | None)
 
 
 def _explain(error: ValidationError, names: Mapping[str, str]) -> str:

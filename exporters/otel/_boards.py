@@ -142,11 +142,7 @@ class _Moment:
 
 
 class QualityBoard(WeakSources[Sequence[QualitySums]]):
-    """Adds up the sums of all meters that publish to one meter provider.
-
-    Args:
-        bound: Limits the number of series to the SDK's limit.
-    """
+    """Adds up the sums of all meters that publish to one meter provider."""
 
     def __init__(self, bound: SeriesBound) -> None:
         super().__init__()
@@ -216,11 +212,7 @@ class QualityBoard(WeakSources[Sequence[QualitySums]]):
 
 
 class ChangeBoard(WeakSources[Sequence[ChangeEvidence]]):
-    """Publishes the evidence of all meters that publish to one meter provider.
-
-    Args:
-        bound: Limits the number of series to the SDK's limit.
-    """
+    """Publishes the evidence of all meters that publish to one meter provider."""
 
     def __init__(self, bound: SeriesBound) -> None:
         super().__init__()
@@ -238,11 +230,7 @@ class ChangeBoard(WeakSources[Sequence[ChangeEvidence]]):
 
 
 class DifferenceBoard(WeakSources[Sequence[JudgeDrift | RetrieverDifference]]):
-    """Publishes mean differences with their intervals, for all meters: drift of judges, or other retrievers.
-
-    Args:
-        bound: Limits the number of series to the SDK's limit.
-    """
+    """Publishes mean differences with their intervals, for all meters: drift of judges, or other retrievers."""
 
     def __init__(self, bound: SeriesBound, instruments: Sequence[Instrument]) -> None:
         super().__init__()
@@ -315,11 +303,7 @@ def _tables(stats: MeterStats) -> dict[str, Mapping[str, int]]:
 
 
 class StatsBoard(WeakSources[MeterStats]):
-    """Sums the snapshots of all meters that publish to one meter provider.
-
-    Args:
-        bound: Limits the number of series to the SDK's limit.
-    """
+    """Sums the snapshots of all meters that publish to one meter provider."""
 
     def __init__(self, bound: SeriesBound) -> None:
         super().__init__()

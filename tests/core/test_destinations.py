@@ -5,13 +5,10 @@ import os
 
 import pytest
 from fakes_core import FakeJudge, GatedMetric, context_tally
+from memory_sdk import memory_sdk
 from opentelemetry import metrics, trace
 from opentelemetry._logs import NoOpLoggerProvider
-from opentelemetry.sdk.metrics import MeterProvider
-from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 from opentelemetry.sdk.trace import TracerProvider
-from opentelemetry.sdk.trace.export import SimpleSpanProcessor
-from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from python_process import run_python
 
 from ragmeter import RagMeter, Sampling
@@ -106,19 +103,17 @@ def test_the_judge_is_not_paid_for_what_nobody_gets(no_providers):
 
 
 def test_a_provider_that_is_set_later_is_found(no_providers, monkeypatch):
-    spans = InMemorySpanExporter()
+    sdk = memory_sdk()
     with RagMeter(metrics=[context_tally]) as meter:
         meter.submit(SAMPLE)
         assert meter.flush(60)
-        provider = TracerProvider()
-        provider.add_span_processor(SimpleSpanProcessor(spans))
-        monkeypatch.setattr(trace, "get_tracer_provider", lambda: provider)
+        monkeypatch.setattr(trace, "get_tracer_provider", lambda: sdk.tracer_provider)
         meter.submit(SAMPLE)
         assert meter.flush(60)
         stats = meter.stats()
 
     assert (stats.captured, stats.exported, stats.dropped) == (2, 1, {"no_provider": 1})
-    assert len(spans.get_finished_spans()) == 1
+    assert len(sdk.all_spans()) == 1
 
 
 @pytest.mark.parametrize("other", ["memory", "jsonl"])
@@ -136,8 +131,7 @@ def test_exporters_of_another_kind_need_no_provider(no_providers, other, tmp_pat
 
 
 def test_an_application_that_only_collects_metrics_is_delivered_to(no_providers):
-    reader = InMemoryMetricReader()
-    exporter = OpenTelemetryExporter(meter_provider=MeterProvider([reader]))
+    exporter = OpenTelemetryExporter(meter_provider=memory_sdk().meter_provider)
     with RagMeter(metrics=[context_tally], exporters=[exporter]) as meter:
         meter.submit(SAMPLE)
         assert meter.flush(60)

@@ -2,6 +2,7 @@
 
 import pytest
 from fakes_core import context_tally
+from memory_sdk import memory_sdk
 from opentelemetry.sdk.trace import TracerProvider
 
 from ragmeter import RagMeter
@@ -23,24 +24,19 @@ def _filled(exporter, questions):
 @pytest.mark.contains_errors
 def test_one_bad_run_loses_only_itself(monkeypatch):
     """The exporter tells how many of a batch it lost; the others are not counted with it."""
-    from opentelemetry.sdk.trace import TracerProvider
-    from opentelemetry.sdk.trace.export import SimpleSpanProcessor
-    from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
     def outgoing(text):
         if text == "bad":
             raise LookupError
         return text
 
-    monkeypatch.setattr("ragmeter.exporters._format.outgoing", outgoing)
-    spans = InMemorySpanExporter()
-    provider = TracerProvider()
-    provider.add_span_processor(SimpleSpanProcessor(spans))
-    exporter = OpenTelemetryExporter(tracer_provider=provider, capture_content=True)
+    monkeypatch.setattr("ragmeter.exporters.otel._attributes.outgoing", outgoing)
+    sdk = memory_sdk()
+    exporter = OpenTelemetryExporter(tracer_provider=sdk.tracer_provider, capture_content=True)
 
     meter = _filled(exporter, ["good"] * 40 + ["bad"] + ["good"] * 40)
 
-    written = [s for s in spans.get_finished_spans() if s.name.startswith("invoke_workflow")]
+    written = [s for s in sdk.all_spans() if s.name.startswith("invoke_workflow")]
     assert meter.stats().export_errors == {"OpenTelemetryExporter": 1}
     assert (meter.stats().exported, meter.stats().dropped) == (80, {"export": 1})
     assert len({s.attributes["ragmeter.run_id"] for s in written}) == 80

@@ -1,12 +1,8 @@
 """Prices are told once, in the budget; what judging took stands in a counter and on the events."""
 
 import pytest
-from metric_points import points_of
+from memory_sdk import memory_sdk
 from openai_server import OpenAIServer
-from opentelemetry.sdk._logs import LoggerProvider
-from opentelemetry.sdk._logs.export import InMemoryLogRecordExporter, SimpleLogRecordProcessor
-from opentelemetry.sdk.metrics import MeterProvider
-from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 
 from ragmeter import RagMeter
 from ragmeter.exporters.otel import OpenTelemetryExporter
@@ -18,9 +14,7 @@ SAMPLE = RagSample(question="How tall?", contexts=["It is 25 m tall."], answer="
 
 @pytest.mark.parametrize("scoring", ["thread", "process"])
 def test_cost_and_usage_follow_from_the_budget_alone(scoring):
-    reader, records = InMemoryMetricReader(), InMemoryLogRecordExporter()
-    logs = LoggerProvider()
-    logs.add_log_record_processor(SimpleLogRecordProcessor(records))
+    sdk = memory_sdk()
     budget = JudgeBudget(input_price=2.0, output_price=8.0)
     with OpenAIServer() as server:
         judge = OpenAIJudge("m", base_url=server.url, api_key="none", budget=budget)
@@ -28,7 +22,7 @@ def test_cost_and_usage_follow_from_the_budget_alone(scoring):
             metrics=["context_relevancy", "answer_relevancy"],
             judge=judge,
             scoring=scoring,
-            exporters=[OpenTelemetryExporter(None, MeterProvider([reader]), logs)],
+            exporters=[OpenTelemetryExporter(**sdk.providers)],
         )
         with meter:
             meter.submit(SAMPLE)
@@ -36,7 +30,7 @@ def test_cost_and_usage_follow_from_the_budget_alone(scoring):
             stats = meter.stats()
 
     assert stats.judge_calls == 2
-    points = points_of(reader)
+    points = sdk.points()
     paid = {
         name: sum(point.value for point in points[name])
         for name in ("ragmeter.judge.cost", "ragmeter.judge.calls")
@@ -44,7 +38,7 @@ def test_cost_and_usage_follow_from_the_budget_alone(scoring):
     cost = budget.price(stats.input_tokens, stats.output_tokens)
     assert cost > 0
     assert paid == {"ragmeter.judge.cost": pytest.approx(cost), "ragmeter.judge.calls": 2}
-    said = [item.log_record.attributes for item in records.get_finished_logs()]
+    said = [record.attributes for record in sdk.records()]
     assert {one["gen_ai.evaluation.name"] for one in said} == {"context_relevancy", "answer_relevancy"}
     for key, total in (
         ("calls", stats.judge_calls),

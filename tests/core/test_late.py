@@ -4,12 +4,8 @@ import threading
 
 import pytest
 from fakes_core import FakeJudge, GatedMetric, context_tally, exact_answer
-from metric_points import points_of
-from opentelemetry.sdk.metrics import MeterProvider
-from opentelemetry.sdk.metrics.export import InMemoryMetricReader
+from memory_sdk import memory_sdk
 from opentelemetry.sdk.trace import TracerProvider
-from opentelemetry.sdk.trace.export import SimpleSpanProcessor
-from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from ragmeter import Limits, RagMeter, RagRun, Sampling
 from ragmeter.exporters.memory import InMemoryExporter
@@ -89,11 +85,8 @@ def test_judged_metrics_are_asked_again_only_if_they_need_a_reference(memory):
 
 def test_each_revision_is_exported_under_an_id_of_its_own(memory):
     """A second reference is a second result: backends keep the first span of an id."""
-    spans = InMemorySpanExporter()
-    provider = TracerProvider()
-    provider.add_span_processor(SimpleSpanProcessor(spans))
-    reader = InMemoryMetricReader()
-    telemetry = OpenTelemetryExporter(provider, MeterProvider([reader]))
+    sdk = memory_sdk()
+    telemetry = OpenTelemetryExporter(**sdk.providers)
     meter = RagMeter(metrics=[exact_answer], exporters=[memory, telemetry])
     meter.submit(SAMPLE)
     assert meter.flush(60)
@@ -106,7 +99,7 @@ def test_each_revision_is_exported_under_an_id_of_its_own(memory):
     assert meter.flush(60)
 
     assert [result.revision for result in memory.results] == ["", "1", "2", "2", "3", "4", "5"]
-    late = [span for span in spans.get_finished_spans() if span.name == "evaluation"]
+    late = [span for span in sdk.all_spans() if span.name == "evaluation"]
     ids = [span.context.span_id for span in late]
     # What was said twice in a row is one thing, and one span at the backend.
     assert len(ids) == 6
@@ -114,7 +107,7 @@ def test_each_revision_is_exported_under_an_id_of_its_own(memory):
     assert ids[1] == ids[2]
     points = {
         point.attributes["gen_ai.evaluation.name"]: (point.count, point.sum)
-        for point in points_of(reader)["gen_ai.evaluation.score"]
+        for point in sdk.points()["gen_ai.evaluation.score"]
     }
     assert points == {"exact_answer": (1, 1.0), "thumbs_up": (1, 0.0)}
 

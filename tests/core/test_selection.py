@@ -8,12 +8,7 @@ import pytest
 from fakes_core import FakeJudge
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from metric_points import points_of
-from opentelemetry.sdk.metrics import MeterProvider
-from opentelemetry.sdk.metrics.export import InMemoryMetricReader
-from opentelemetry.sdk.trace import TracerProvider
-from opentelemetry.sdk.trace.export import SimpleSpanProcessor
-from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from memory_sdk import memory_sdk
 
 from ragmeter import Limits, RagMeter, Sampling
 from ragmeter.exporters.memory import InMemoryExporter
@@ -48,12 +43,11 @@ class Judged(Metric):
 @pytest.mark.parametrize(("sample_rate", "judge_rate"), [(0.02, 1.0), (0.1, 0.2)])
 def test_kept_for_being_bad_is_not_counted_as_sampled(sample_rate, judge_rate):
     """The mean of all requests, of free scores exactly and of judged ones within their error."""
-    reader = InMemoryMetricReader()
-    memory = InMemoryExporter()
+    sdk, memory = memory_sdk(), InMemoryExporter()
     meter = RagMeter(
         metrics=[free, Judged()],
         judge=FakeJudge(),
-        exporters=[OpenTelemetryExporter(meter_provider=MeterProvider([reader])), memory],
+        exporters=[OpenTelemetryExporter(meter_provider=sdk.meter_provider), memory],
         sample_rate=sample_rate,
         judge_sample_rate=judge_rate,
         sampling=Sampling(keep="worst"),
@@ -66,7 +60,7 @@ def test_kept_for_being_bad_is_not_counted_as_sampled(sample_rate, judge_rate):
         run_id = f"{next(runs)}"
         meter.port.offer(_built(value, run_id), run_id=run_id)
     assert meter.flush(120)
-    stats, points = meter.stats(), points_of(reader)
+    stats, points = meter.stats(), sdk.points()
     meter.shutdown(60)
 
     true = sum(values) / len(values)
@@ -160,26 +154,26 @@ def test_behind_a_head_sampler_a_tenth_is_a_tenth():
         def generate_trace_id(self):
             return self.traces.getrandbits(128) or 1
 
-    spans = InMemorySpanExporter()
-    provider = TracerProvider(sampler=TraceIdRatioBased(0.1), id_generator=Fixed())
-    provider.add_span_processor(SimpleSpanProcessor(spans))
+    sdk = memory_sdk(sampler=TraceIdRatioBased(0.1), id_generator=Fixed())
     meter = RagMeter(
         metrics=[free, Judged()],
         judge=FakeJudge(),
-        exporters=[OpenTelemetryExporter(tracer_provider=provider)],
+        exporters=[OpenTelemetryExporter(tracer_provider=sdk.tracer_provider)],
         judge_sample_rate=0.1,
         limits=Limits(queue_size=20_000, hold_s=60),
     )
-    tracer = provider.get_tracer("application")
+    tracer = sdk.tracer_provider.get_tracer("application")
     for _ in range(4_000):
         with tracer.start_as_current_span("request"):
             meter.submit(RagSample(question="0.5", contexts=["c"]))
     assert meter.flush(120)
+    unsampled = meter.stats().unsampled
     meter.shutdown(60)
 
-    ours = [s for s in spans.get_finished_spans() if s.name.startswith(("invoke", "retrieval"))]
+    ours = [s for s in sdk.all_spans() if s.name.startswith(("invoke", "retrieval"))]
     judged = [span for span in ours if "ragmeter.score.judged" in span.attributes]
     assert 350 < len(ours) < 450
+    assert unsampled == 4_000 - len(ours)
     assert len(judged) / len(ours) == pytest.approx(0.1, abs=0.035)
     assert {span.attributes["ragmeter.judge_sample_rate"] for span in ours} == {0.1}
 

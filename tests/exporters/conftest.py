@@ -10,15 +10,8 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from metric_points import points_of
+from memory_sdk import memory_sdk
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
-from opentelemetry.sdk._logs import LoggerProvider
-from opentelemetry.sdk._logs.export import InMemoryLogRecordExporter, SimpleLogRecordProcessor
-from opentelemetry.sdk.metrics import MeterProvider
-from opentelemetry.sdk.metrics.export import InMemoryMetricReader
-from opentelemetry.sdk.trace import TracerProvider
-from opentelemetry.sdk.trace.export import SimpleSpanProcessor
-from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import SpanContext, TraceFlags
 from otlp_receiver import OtlpReceiver, attributes_of, value_of
 
@@ -53,37 +46,10 @@ def otlp() -> Iterator[Any]:
 @pytest.fixture
 def sdk() -> Iterator[SimpleNamespace]:
     """Yield the three providers of a real SDK, and their received data."""
-    spans = InMemorySpanExporter()
-    records = InMemoryLogRecordExporter()
-    reader = _PatientReader()
-    tracer_provider = TracerProvider()
-    tracer_provider.add_span_processor(SimpleSpanProcessor(spans))
-    logger_provider = LoggerProvider()
-    logger_provider.add_log_record_processor(SimpleLogRecordProcessor(records))
-    meter_provider = MeterProvider([reader])
-    yield SimpleNamespace(
-        providers={
-            "tracer_provider": tracer_provider,
-            "meter_provider": meter_provider,
-            "logger_provider": logger_provider,
-        },
-        tracer_provider=tracer_provider,
-        meter_provider=meter_provider,
-        spans=lambda: {span.name: span for span in spans.get_finished_spans()},
-        all_spans=spans.get_finished_spans,
-        records=lambda: [item.log_record for item in records.get_finished_logs()],
-        points=lambda: points_of(reader),
-    )
-    tracer_provider.shutdown()
-    logger_provider.shutdown()
-    meter_provider.shutdown()
-
-
-class _PatientReader(InMemoryMetricReader):
-    """Collects thousands of points also on a busy machine, where the SDK gives up after 10 s."""
-
-    def collect(self, timeout_millis: float = 600_000) -> None:
-        super().collect(timeout_millis)
+    made = memory_sdk()
+    yield made
+    for provider in made.providers.values():
+        provider.shutdown()
 
 
 def span_context(trace: int = 0xA1, span: int = 0xB1, *, sampled: bool = True) -> SpanContext:

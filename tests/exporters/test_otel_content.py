@@ -3,7 +3,6 @@
 import pytest
 
 from ragmeter.exporters.otel import OpenTelemetryExporter
-from ragmeter.exporters.protocol import RunsLostError
 from ragmeter.metrics import ConfigurationError
 
 
@@ -16,25 +15,6 @@ def test_long_texts_are_cut(sdk, make):
     export(sdk, make.scored_run(sample={"question": "x" * 10_000_000}), capture_content="SPAN_ONLY")
 
     assert len(sdk.spans()["invoke_workflow support_bot"].attributes["input.value"]) == 16_384
-
-
-def test_one_run_that_fails_does_not_lose_the_others(sdk, make, monkeypatch):
-    """The error is raised for the meter to count, after the rest of the batch went out."""
-
-    def outgoing(text):
-        if text == "bad":
-            raise ValueError("cannot be written")
-        return text
-
-    monkeypatch.setattr("ragmeter.exporters._format.outgoing", outgoing)
-
-    runs = [make.scored_run(run_id=str(n), sample={"question": "bad" if n == 1 else "good"}) for n in range(3)]
-    with pytest.raises(RunsLostError, match="1 of 3 runs: ValueError") as caught:
-        export(sdk, *runs, capture_content=True)
-    assert caught.value.lost == 1
-
-    requests = {s.attributes.get("ragmeter.run_id") for s in sdk.all_spans()} - {None}
-    assert requests == {"0", "2"}
 
 
 @pytest.mark.parametrize(

@@ -3,12 +3,6 @@
 import time
 
 import pytest
-from metric_points import points_of
-from opentelemetry.sdk.metrics import MeterProvider
-from opentelemetry.sdk.metrics.export import InMemoryMetricReader
-from opentelemetry.sdk.trace import TracerProvider
-from opentelemetry.sdk.trace.export import SimpleSpanProcessor
-from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import SpanContext, TraceFlags
 
 from ragmeter.exporters.otel import OpenTelemetryExporter
@@ -17,16 +11,9 @@ from ragmeter.metrics import RagSample, evaluate
 from ragmeter.metrics.registry import resolve_metrics
 
 
-def _written(ended_ns):
-    spans, reader = InMemorySpanExporter(), InMemoryMetricReader()
-    tracers = TracerProvider()
-    tracers.add_span_processor(SimpleSpanProcessor(spans))
+def _written(sdk, ended_ns):
     exporter = OpenTelemetryExporter(
-        tracer_provider=tracers,
-        meter_provider=MeterProvider([reader]),
-        span_mode="evaluation",
-        events="off",
-        captured_elsewhere=True,
+        **sdk.providers, span_mode="evaluation", events="off", captured_elsewhere=True
     )
     sample = RagSample(question="q?", contexts=["The tide is high."], answer="The tide is high.")
     [scores] = evaluate([sample], resolve_metrics("live"))
@@ -43,13 +30,13 @@ def _written(ended_ns):
     exporter.export([ScoredRun(run=run, scores=scores)])
     points = {
         name: [dict(point.attributes) | ({"sum": point.sum} if "delay" in name else {}) for point in points]
-        for name, points in points_of(reader).items()
+        for name, points in sdk.points().items()
     }
-    return spans.get_finished_spans(), points
+    return sdk.all_spans(), points
 
 
-def test_scores_name_the_application_and_requests_are_not_counted_twice():
-    (span,), points = _written(time.time_ns() - 10**9)
+def test_scores_name_the_application_and_requests_are_not_counted_twice(sdk):
+    (span,), points = _written(sdk, time.time_ns() - 10**9)
 
     assert (span.parent.trace_id, span.parent.span_id) == (1, 2)
     assert span.attributes["ragmeter.service.name"] == "shop"
@@ -60,17 +47,17 @@ def test_scores_name_the_application_and_requests_are_not_counted_twice():
     assert all("ragmeter.service.name" not in point for point in points["ragmeter.missing_inputs"])
 
 
-def test_a_clock_that_is_ahead_does_not_put_an_evaluation_before_its_request():
+def test_a_clock_that_is_ahead_does_not_put_an_evaluation_before_its_request(sdk):
     ahead = time.time_ns() + 600 * 10**9
 
-    (span,), _ = _written(ahead)
+    (span,), _ = _written(sdk, ahead)
 
     assert span.start_time == span.end_time == ahead
 
 
 @pytest.mark.parametrize(("before_s", "least_s"), [(90, 90.0), (-600, 0.0)])
-def test_how_long_a_request_waited_is_measured_once_and_never_below_zero(before_s, least_s):
-    _, points = _written(time.time_ns() - before_s * 10**9)
+def test_how_long_a_request_waited_is_measured_once_and_never_below_zero(sdk, before_s, least_s):
+    _, points = _written(sdk, time.time_ns() - before_s * 10**9)
 
     [point] = points["ragmeter.evaluation.delay"]
     assert point["ragmeter.service.name"] == "shop"

@@ -1,47 +1,40 @@
 """The application's limits and sampler hold for ragmeter's spans, and nothing is evicted for them."""
 
 import pytest
-from opentelemetry.sdk.trace import SpanLimits, TracerProvider
-from opentelemetry.sdk.trace.export import SimpleSpanProcessor
-from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from memory_sdk import memory_sdk
+from opentelemetry.sdk.trace import SpanLimits
 from opentelemetry.sdk.trace.sampling import TraceIdRatioBased
 
 from ragmeter.exporters.otel import OpenTelemetryExporter
 
 
 @pytest.mark.parametrize("limit", [8, 16, 128])
-def test_scores_come_before_metadata_when_the_attribute_limit_bites(make, limit, sdk):
+def test_scores_come_before_metadata_when_the_attribute_limit_bites(make, limit):
     """Nothing is evicted: what does not fit is left out, and the essentials and scores stay."""
-    memory = InMemorySpanExporter()
-    provider = TracerProvider(span_limits=SpanLimits(max_span_attributes=limit))
-    provider.add_span_processor(SimpleSpanProcessor(memory))
-    exporter = OpenTelemetryExporter(**{**sdk.providers, "tracer_provider": provider})
+    sdk = memory_sdk(span_limits=SpanLimits(max_span_attributes=limit))
+    exporter = OpenTelemetryExporter(**sdk.providers)
     scores = tuple(make.score(f"metric_{n}", 0.5, target="answer") for n in range(100))
     metadata = {f"key_{n}": n for n in range(100)}
     exporter.export([make.scored_run(scores, metadata=metadata)])
-    workflow = next(s for s in memory.get_finished_spans() if s.name.startswith("invoke"))
+    workflow = next(s for s in sdk.all_spans() if s.name.startswith("invoke"))
 
     assert workflow.dropped_attributes == 0
     assert len(workflow.attributes) <= limit
     assert workflow.attributes["gen_ai.operation.name"] == "invoke_workflow"
     assert "ragmeter.score.metric_0" in workflow.attributes
-    provider.shutdown()
 
 
-def test_the_limit_variable_is_honoured(make, monkeypatch, sdk):
+def test_the_limit_variable_is_honoured(make, monkeypatch):
     """OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT holds for our spans as for any."""
     monkeypatch.setenv("OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT", "40")
-    memory = InMemorySpanExporter()
-    provider = TracerProvider()
-    provider.add_span_processor(SimpleSpanProcessor(memory))
-    exporter = OpenTelemetryExporter(**{**sdk.providers, "tracer_provider": provider})
+    sdk = memory_sdk()
+    exporter = OpenTelemetryExporter(**sdk.providers)
     scores = tuple(make.score(f"metric_{n}", 0.5) for n in range(100))
     exporter.export([make.scored_run(scores, target=make.span_context(span=0xC1))])
-    (span,) = memory.get_finished_spans()
+    (span,) = sdk.all_spans()
 
     assert span.dropped_attributes == 0
     assert len(span.attributes) == 32
-    provider.shutdown()
 
 
 def evaluations_of(span):
@@ -85,13 +78,11 @@ def test_lists_that_do_not_fit_end_without_a_gap(make, sdk):
     assert indices == list(range(len(indices)))
 
 
-def test_sampling_decisions_of_the_application_hold_for_roots(make, sdk):
+def test_sampling_decisions_of_the_application_hold_for_roots(make):
     """A root of ours passes the application's sampler like any other."""
-    memory = InMemorySpanExporter()
-    provider = TracerProvider(sampler=TraceIdRatioBased(0.0))
-    provider.add_span_processor(SimpleSpanProcessor(memory))
-    exporter = OpenTelemetryExporter(**{**sdk.providers, "tracer_provider": provider})
+    sdk = memory_sdk(sampler=TraceIdRatioBased(0.0))
+    exporter = OpenTelemetryExporter(**sdk.providers)
     exporter.export([make.scored_run(parent=None)])
 
-    assert memory.get_finished_spans() == ()
-    provider.shutdown()
+    assert sdk.all_spans() == ()
+    assert exporter.n_unsampled == 1
