@@ -5,9 +5,21 @@ import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from ragmeter import MeterStats, RagMeter
+from ragmeter.exporters.memory import InMemoryExporter, Results
 from ragmeter.exporters.protocol import ScoredRun
 from ragmeter.metrics import Metric, RagSample, Score, metric
 from ragmeter.metrics.judge import Ask, CountingJudge, Reply
+
+
+def scored(*samples: RagSample, **arguments) -> tuple[Results, MeterStats]:
+    """Return the results of a meter that samples were submitted to, and its counters."""
+    memory = InMemoryExporter()
+    with RagMeter(**{"metrics": [context_tally], "exporters": [memory], **arguments}) as meter:
+        for sample in samples:
+            meter.submit(sample)
+        assert meter.flush(60)
+        return memory.results, meter.stats()
 
 
 @metric(needs=("contexts",), range=(0.0, None))

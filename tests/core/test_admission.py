@@ -7,7 +7,7 @@ from collections import Counter
 from dataclasses import dataclass, replace
 
 import pytest
-from fakes_core import FakeJudge, GatedMetric, context_tally
+from fakes_core import FakeJudge, GatedMetric, context_tally, scored
 
 from ragmeter import Limits, RagMeter
 from ragmeter.exporters.memory import InMemoryExporter
@@ -168,18 +168,14 @@ def test_requests_that_are_not_chosen_go_out_unjudged_at_once_and_say_so():
     gate.set()
     judge = FakeJudge()
     judge.budget = JudgeBudget(calls_per_minute=3)
-    memory = InMemoryExporter()
-    meter = RagMeter(
-        metrics=[context_tally, GatedMetric(gate)], judge=judge, exporters=[memory], limits=Limits(hold_s=60)
-    )
-    for _ in range(40):
-        meter.submit(RagSample(question="q", contexts=["a"]))
-    assert meter.flush(60)
+    samples = [RagSample(question="q", contexts=["a"])] * 40
+    metrics = [context_tally, GatedMetric(gate)]
+    results, stats = scored(*samples, metrics=metrics, judge=judge, limits=Limits(hold_s=60))
 
-    skipped = [r for r in memory.results if r.scores["gated"].status == "skipped"]
-    assert len(memory.results) == 40
-    assert 30 <= len(skipped) == meter.stats().judge_skipped["paced"]
-    assert all(result.scores["context_tally"].value == 1.0 for result in memory.results)
+    skipped = [r for r in results if r.scores["gated"].status == "skipped"]
+    assert len(results) == 40
+    assert 30 <= len(skipped) == stats.judge_skipped["paced"]
+    assert all(result.scores["context_tally"].value == 1.0 for result in results)
     assert skipped[-1].judge_sample_rate < 0.1
 
 
@@ -198,16 +194,13 @@ def test_what_the_fuse_refuses_is_a_missing_value_and_counted_as_such():
         async def measure(self, sample, judge):
             return scores_without_value(self, "skipped", "the budget is used up", "budget")
 
-    memory = InMemoryExporter()
-    meter = RagMeter(metrics=[Refused()], judge=FakeJudge(), exporters=[memory])
-    for _ in range(3):
-        meter.submit(RagSample(question="q", contexts=["a"]))
-    assert meter.flush(60)
+    samples = [RagSample(question="q", contexts=["a"])] * 3
+    results, stats = scored(*samples, metrics=[Refused()], judge=FakeJudge())
 
-    assert meter.stats().judge_skipped == {"budget": 3}
-    scores = [result.scores["refused"] for result in memory.results]
+    assert stats.judge_skipped == {"budget": 3}
+    scores = [result.scores["refused"] for result in results]
     assert {(score.status, score.error_type) for score in scores} == {("skipped", "budget")}
-    assert {result.judge_sample_rate for result in memory.results} == {1.0}
+    assert {result.judge_sample_rate for result in results} == {1.0}
 
 
 def test_drops_are_logged_once_a_minute_and_sampling_is_not(caplog):

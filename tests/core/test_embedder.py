@@ -8,6 +8,7 @@ import threading
 
 import pytest
 from embedding_server import EmbeddingServer
+from fakes_core import scored
 from fakes_embedder import WithKey, by_length, by_process
 from python_process import run_python
 
@@ -24,22 +25,15 @@ def sample(question="How tall is it?"):
     return RagSample(question=question, contexts=["31 metres.", "A harbour."], answer="31 metres.")
 
 
-def scored(*samples, **arguments):
-    memory = InMemoryExporter()
-    meter = RagMeter(exporters=[memory], limits=Limits(hold_s=60), **arguments)
-    try:
-        for one in samples:
-            meter.submit(one)
-        assert meter.flush(60)
-        assert meter.stats().internal_errors == {}
-    finally:
-        meter.shutdown(60)
-    return memory.results
+def results_of(*samples, **arguments):
+    results, stats = scored(*samples, **{"metrics": None, "limits": Limits(hold_s=60), **arguments})
+    assert stats.internal_errors == {}
+    return results
 
 
 @pytest.mark.parametrize("scoring", ["thread", "process"])
 def test_every_request_gets_its_score(scoring):
-    results = scored(*(sample(f"How tall {n}?") for n in range(5)), embedder=by_length, scoring=scoring)
+    results = results_of(*(sample(f"How tall {n}?") for n in range(5)), embedder=by_length, scoring=scoring)
 
     assert [result.scores[NAME].status for result in results] == ["ok"] * 5
     assert results[0].scores[NAME].definition == "1;model=by_length"
@@ -47,7 +41,7 @@ def test_every_request_gets_its_score(scoring):
 
 
 def test_with_a_process_it_runs_there():
-    [result] = scored(sample("?"), embedder=by_process, scoring="process")
+    [result] = results_of(sample("?"), embedder=by_process, scoring="process")
     pid = math.tan(math.acos(result.scores[NAME].value))
 
     assert result.scores[NAME].status == "ok"
@@ -55,7 +49,7 @@ def test_with_a_process_it_runs_there():
 
 
 def test_without_an_embedder_there_is_no_such_score_and_nothing_of_it_is_loaded():
-    [result] = scored(sample())
+    [result] = results_of(sample())
     loaded = run_python(
         "-c", "import sys, ragmeter; ragmeter.RagMeter(exporters=[]); print(*sys.modules)", check=True
     ).stdout
@@ -67,7 +61,7 @@ def test_without_an_embedder_there_is_no_such_score_and_nothing_of_it_is_loaded(
 def test_it_can_be_named_and_needs_an_embedder():
     embeddings = pytest.importorskip("langchain_core.embeddings")
 
-    [result] = scored(sample(), metrics=[NAME], embedder=embeddings.DeterministicFakeEmbedding(size=4))
+    [result] = results_of(sample(), metrics=[NAME], embedder=embeddings.DeterministicFakeEmbedding(size=4))
 
     assert next(iter(result.scores)) == NAME
     with pytest.raises(ConfigurationError, match="pass embedder="):
@@ -97,7 +91,7 @@ def test_free_scores_do_not_wait_for_it():
 
 
 def test_it_is_sampled_as_the_judge_is():
-    [result] = scored(sample(), embedder=by_length, judge_sample_rate=0.0)
+    [result] = results_of(sample(), embedder=by_length, judge_sample_rate=0.0)
 
     assert result.scores[NAME].status == "skipped"
 
@@ -148,7 +142,7 @@ def test_no_secret_stands_in_what_is_pickled_for_the_worker(embedder):
 
 
 def test_a_framework_with_a_key_works_in_the_worker():
-    [result] = scored(sample(), embedder=WithKey(key=KEY), scoring="process")
+    [result] = results_of(sample(), embedder=WithKey(key=KEY), scoring="process")
 
     assert result.scores[NAME].value == 1.0
 
@@ -161,7 +155,7 @@ def test_what_cannot_be_sent_to_a_worker_is_said_at_construction():
 def test_an_endpoint_serves_the_worker():
     with EmbeddingServer() as server:
         embedder = OpenAIEmbedder("e5", server.url, KEY)
-        [result] = scored(sample(), embedder=embedder, scoring="process")
+        [result] = results_of(sample(), embedder=embedder, scoring="process")
         [(_, headers, _)] = server.requests
 
     assert result.scores[NAME].status == "ok"

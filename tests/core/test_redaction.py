@@ -3,6 +3,7 @@
 import logging
 
 import pytest
+from fakes_core import scored
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -53,15 +54,11 @@ def test_metrics_judge_and_exporters_see_redacted_text_only():
 
 
 def test_references_are_looked_up_by_the_question_as_asked():
-    memory = InMemoryExporter()
-    meter = RagMeter(
-        metrics=[], exporters=[memory], references={f"What is {SECRET}": SECRET}, scoring=Scoring(redact=_hide)
-    )
+    references = {f"What is {SECRET}": SECRET}
+    sample = RagSample(question=f"What is {SECRET}?")
+    [result], _ = scored(sample, metrics=[], references=references, scoring=Scoring(redact=_hide))
 
-    meter.submit(RagSample(question=f"What is {SECRET}?"))
-    meter.flush(60)
-
-    assert memory.results[0].sample.reference == Reference(answer="<hidden>")
+    assert result.sample.reference == Reference(answer="<hidden>")
 
 
 @pytest.mark.contains_errors
@@ -86,11 +83,8 @@ def test_explanations_tell_why_without_quoting_content(caplog):
     def fine(sample):
         return 0.25
 
-    memory = InMemoryExporter()
-    meter = RagMeter(metrics=[needing, fine], exporters=[memory])
     with caplog.at_level(logging.DEBUG, "ragmeter.explain"):
-        meter.submit(RagSample(question=SECRET, contexts=[SECRET], answer=SECRET))
-        meter.flush(60)
+        scored(RagSample(question=SECRET, contexts=[SECRET], answer=SECRET), metrics=[needing, fine])
 
     (record,) = [r for r in caplog.records if r.name == "ragmeter.explain"]
     assert "needing: no value, missing_input: not given: reference.answer" in record.message
@@ -103,18 +97,13 @@ def test_explanations_tell_why_without_quoting_content(caplog):
 @given(texts=st.lists(st.text(), min_size=1, max_size=5))
 def test_the_hook_sees_every_text(texts):
     seen = []
-    memory = InMemoryExporter()
-    meter = RagMeter(
-        metrics=[], exporters=[memory], scoring=Scoring(redact=lambda text: seen.append(text) or "x")
-    )
-
     asked, said = texts[0], texts[-1]
     sample = RagSample(question=asked, contexts=texts, carried=texts, answer=said, contexts_by="prompt")
-    meter.submit(sample)
-    assert meter.flush(60)
+    hook = Scoring(redact=lambda text: seen.append(text) or "x")
+    [result], _ = scored(sample, metrics=[], scoring=hook)
 
     assert sorted(seen) == sorted([asked, *texts, *texts, said])
-    redacted = memory.results[0].sample
+    redacted = result.sample
     assert {context.text for context in redacted.contexts} == {"x"}
     assert redacted == sample.model_copy(
         update={name: getattr(redacted, name) for name in ("question", "contexts", "carried", "answer")}
@@ -149,11 +138,8 @@ class Talkative(Metric):
 
 
 def _talk(hook):
-    memory = InMemoryExporter()
-    meter = RagMeter(metrics=[Talkative()], exporters=[memory], scoring=Scoring(redact=hook))
-    meter.submit(RagSample(question="q", contexts=["a"], answer="b"))
-    assert meter.flush(60)
-    (result,) = memory.results
+    sample = RagSample(question="q", contexts=["a"], answer="b")
+    [result], _ = scored(sample, metrics=[Talkative()], scoring=Scoring(redact=hook))
     return result.scores["talkative"]
 
 

@@ -1,11 +1,10 @@
 """One text that is too long skips the metrics that read it: free, judged, here and in the worker."""
 
 import pytest
-from fakes_core import FakeJudge
+from fakes_core import FakeJudge, scored
 from openai_server import OpenAIServer
 
 from ragmeter import Limits, RagMeter
-from ragmeter.exporters.memory import InMemoryExporter
 from ragmeter.metrics import ConfigurationError, RagSample, Reference
 from ragmeter.metrics.judge import OpenAIJudge
 from ragmeter.settings.config import read_settings
@@ -22,18 +21,12 @@ METRICS = ["lexical_groundedness", "answer_overlap", "context_relevancy", "answe
 @pytest.mark.parametrize("scoring", ["thread", "process"])
 def test_too_long_is_a_status(scoring):
     """What reads the long context is skipped and the judge never asked; the rest is measured."""
-    memory = InMemoryExporter()
     with OpenAIServer() as server:
         judge = OpenAIJudge(model="m", base_url=server.url, api_key="k")
-        meter = RagMeter(
-            METRICS, judge, exporters=[memory], scoring=scoring, limits=Limits(max_text_chars=1_000)
-        )
-        meter.submit(SAMPLE)
-        assert meter.flush(timeout_s=60)
-        meter.shutdown()
+        limits = Limits(max_text_chars=1_000, hold_s=60)
+        [result], _ = scored(SAMPLE, metrics=METRICS, judge=judge, scoring=scoring, limits=limits)
         asked = len(server.requests)
 
-    (result,) = memory.results
     for name in ("lexical_groundedness", "context_relevancy"):
         score = result.scores[name]
         assert (score.value, score.status, score.error_type) == (None, "skipped", "too_long")
@@ -48,13 +41,8 @@ def test_the_bound_comes_from_the_environment(monkeypatch):
     assert read_settings().max_text_chars == 300_000
     monkeypatch.setenv("RAGMETER_MAX_TEXT_CHARS", "1000")
     monkeypatch.setenv("RAGMETER_METRICS", "lexical_groundedness")
-    memory = InMemoryExporter()
-    meter = RagMeter.from_env()
-    try:
+    with RagMeter.from_env() as meter:
         assert meter._limits.max_text_chars == 1_000
-    finally:
-        meter.shutdown()
-    assert not memory.results
 
 
 @pytest.mark.parametrize("wrong", [0, -1])

@@ -4,6 +4,7 @@ import threading
 from dataclasses import dataclass
 
 import pytest
+from fakes_core import scored
 
 from ragmeter import ConfigurationError, Limits, RagMeter, RagSample, Sampling, Scoring, Verdict, VerdictRules
 from ragmeter.exporters.memory import InMemoryExporter
@@ -21,6 +22,14 @@ def groundedness(sample):
 @metric(name="refusal", needs=("answer",), target="answer", method="lexical")
 def refusal(sample):
     return 0.0
+
+
+BOTH = [groundedness, refusal]
+
+
+@metric(name="lexical_groundedness", needs=("answer",), target="answer", method="lexical")
+def always_low(sample):
+    return 0.2
 
 
 @metric(name="lexical_context_relevance", needs=("contexts", "reference.answer"))
@@ -56,41 +65,28 @@ def memory():
     return InMemoryExporter()
 
 
-def test_every_result_carries_its_verdict(memory):
-    with RagMeter([groundedness, refusal], exporters=[memory]) as meter:
-        meter.submit(GOOD)
-        meter.submit(BAD)
-        assert meter.flush(60)
-
-    good, bad = (result.verdict for result in memory.results)
-    assert good == Verdict(word="good")
-    assert bad.codes == ("unsupported_answer",)
-    assert bad.reasons == ("20 % of the answer's words are in the chunks",)
+UNSUPPORTED = Verdict(
+    word="bad", codes=("unsupported_answer",), reasons=("20 % of the answer's words are in the chunks",)
+)
+LENIENT = VerdictRules(unsupported_below=0.1, partly_unsupported_below=0.1)
 
 
-def test_without_anything_to_judge_by_there_is_none(memory):
-    with RagMeter([refusal], exporters=[memory]) as meter:
-        meter.submit(GOOD)
-        assert meter.flush(60)
+@pytest.mark.parametrize(
+    ("sample", "metrics", "how", "verdict"),
+    [
+        (GOOD, BOTH, Scoring(), Verdict(word="good")),
+        (BAD, BOTH, Scoring(), UNSUPPORTED),
+        (GOOD, [refusal], Scoring(), None),
+        (GOOD.model_copy(update={"status": "error"}), BOTH, Scoring(), None),
+        (BAD, BOTH, Scoring(verdict=LENIENT), Verdict(word="good")),
+        (GOOD, [always_low], Scoring(redact=lambda _: "***"), UNSUPPORTED),
+    ],
+    ids=["good", "bad", "nothing to judge by", "failed", "own thresholds", "redacted: it holds no text"],
+)
+def test_every_result_carries_its_verdict(sample, metrics, how, verdict):
+    [result], _ = scored(sample, metrics=metrics, scoring=how)
 
-    assert memory.results[0].verdict is None
-
-
-def test_a_failed_request_is_not_good(memory):
-    with RagMeter([groundedness, refusal], exporters=[memory]) as meter:
-        meter.submit(GOOD.model_copy(update={"status": "error"}))
-        assert meter.flush(60)
-
-    assert memory.results[0].verdict is None
-
-
-def test_thresholds_are_the_meters(memory):
-    lenient = VerdictRules(unsupported_below=0.1, partly_unsupported_below=0.1)
-    with RagMeter([groundedness, refusal], exporters=[memory], scoring=Scoring(verdict=lenient)) as meter:
-        meter.submit(BAD)
-        assert meter.flush(60)
-
-    assert memory.results[0].verdict == Verdict(word="good")
+    assert result.verdict == verdict
 
 
 def test_what_is_no_rules_is_refused():
@@ -98,16 +94,11 @@ def test_what_is_no_rules_is_refused():
         RagMeter(scoring=Scoring(verdict={"unsupported_below": 0.4}))
 
 
-def test_judged_scores_in_time_are_part_of_the_only_verdict(memory):
+def test_judged_scores_in_time_are_part_of_the_only_verdict():
     gate = threading.Event()
     gate.set()
-    with RagMeter(
-        [groundedness, refusal, Sufficiency(gate)], exporters=[memory], limits=Limits(hold_s=60)
-    ) as meter:
-        meter.submit(GOOD)
-        assert meter.flush(60)
+    [result], _ = scored(GOOD, metrics=[*BOTH, Sufficiency(gate)], limits=Limits(hold_s=60))
 
-    (result,) = memory.results
     assert result.verdict.codes == ("insufficient_context",)
 
 
@@ -145,18 +136,11 @@ def test_a_late_reference_is_judged_with_what_was_known(memory):
     assert again is None
 
 
-def test_a_bad_verdict_is_kept(memory):
+def test_a_bad_verdict_is_kept():
     """Whatever its place: the good one is sampled out."""
-    with RagMeter(
-        [groundedness, refusal], exporters=[memory], sample_rate=0.0, sampling=Sampling(keep="worst")
-    ) as meter:
-        meter.submit(GOOD)
-        meter.submit(BAD)
-        assert meter.flush(60)
-        stats = meter.stats()
+    [result], stats = scored(GOOD, BAD, metrics=BOTH, sample_rate=0.0, sampling=Sampling(keep="worst"))
 
-    assert [result.verdict.word for result in memory.results] == ["bad"]
-    assert memory.results[0].selection == "worst"
+    assert (result.verdict.word, result.selection) == ("bad", "worst")
     assert stats.dropped == {"sampled_out": 1}
 
 
@@ -172,11 +156,7 @@ def test_what_is_measured_only_has_a_verdict_too():
             self.measured.append(scored.verdict)
 
     measuring = Measuring()
-    with RagMeter(
-        [groundedness, refusal], exporters=[measuring], sample_rate=0.0, sampling=Sampling(keep="worst")
-    ) as meter:
-        meter.submit(GOOD)
-        assert meter.flush(60)
+    scored(GOOD, metrics=BOTH, exporters=[measuring], sample_rate=0.0, sampling=Sampling(keep="worst"))
 
     assert measuring.measured == [Verdict(word="good")]
 
@@ -199,17 +179,3 @@ def test_the_free_verdict_is_worked_out_once_for_all_who_read_it(memory, monkeyp
     assert len(asked) == 1
     assert [result.verdict.word for result in memory.results] == ["bad"]
     assert (shares.n_requests, shares.n_judged) == (1, 1)
-
-
-def test_redaction_leaves_the_verdict_alone(memory):
-    """It holds no text of the request, so the hook is not asked about it."""
-
-    @metric(name="lexical_groundedness", needs=("answer",), target="answer", method="lexical")
-    def one(sample):
-        return 0.2
-
-    with RagMeter([one], exporters=[memory], scoring=Scoring(redact=lambda _: "***")) as meter:
-        meter.submit(BAD)
-        assert meter.flush(60)
-
-    assert memory.results[0].verdict.reasons == ("20 % of the answer's words are in the chunks",)

@@ -115,45 +115,30 @@ def test_scores_that_come_later_are_a_line_of_their_own(run, make, bad):
     assert first.split()[-2:] == second.split()[-2:]
 
 
-def test_many_late_scores_are_counted(run, make):
-    late = run(*(make.score(f"s{n}", 0.5) for n in range(11)), late=True)
-
-    assert "s7 0.50  and 3 more" in written(late)
+FAILING = {"status": "judge_error", "method": "llm", "error_type": "AuthenticationError"}
 
 
-def test_a_judge_that_fails_is_named_once_with_the_error(run, make):
-    """A wrong key shows itself on the first line."""
-    failing = {"status": "judge_error", "method": "llm", "error_type": "AuthenticationError"}
-    line = written(
-        run(
-            make.score("lexical_groundedness", 0.9, target="answer"),
-            make.score("faithfulness", None, target="answer", **failing),
-            make.score("context_sufficiency", None, **failing),
-        )
-    )
+@pytest.mark.parametrize(
+    ("scores", "changes", "says"),
+    [
+        (tuple((f"s{n}", 0.5, {}) for n in range(11)), {"late": True}, "s7 0.50  and 3 more"),
+        # A wrong key shows itself on the first line.
+        ((("lexical_groundedness", 0.9, {"target": "answer"}),
+          ("faithfulness", None, {"target": "answer", **FAILING}), ("context_sufficiency", None, FAILING)),
+         {}, r"  good     .*  2 scores judge_error \(AuthenticationError\)"),
+        # Unknown is no verdict, and never 0.
+        ((("lexical_groundedness", None, {"status": "missing_input", "missing": "answer"}),),
+         {"sample": {"answer": None}}, "  unknown  support_bot  missing answer  "),
+        ((), {"sample": {"status": "error"}, "error_type": "TimeoutError"},
+         r"unknown  support_bot  status error \(TimeoutError\)"),
+        ((), {"parent": None, "run_id": "0199aaaa-0000-7000-8000-00001234abcd"}, "run 1234abcd\n$"),
+    ],
+    ids=["many late scores", "a failing judge", "a missing answer", "a failed request", "no trace"],
+)  # fmt: skip
+def test_a_line_says(run, make, scores, changes, says):
+    line = written(run(*(make.score(name, value, **more) for name, value, more in scores), **changes))
 
-    assert "  good     " in line
-    assert "2 scores judge_error (AuthenticationError)" in line
-
-
-def test_a_request_without_a_verdict_says_what_was_missing(run, make):
-    """Unknown is no verdict, and never 0."""
-    missing = make.score("lexical_groundedness", None, status="missing_input", missing="answer")
-    line = written(run(missing, sample={"answer": None}))
-
-    assert "  unknown  support_bot  missing answer  " in line
-
-
-def test_a_failed_request_says_so(run):
-    line = written(run(sample={"status": "error"}, error_type="TimeoutError"))
-
-    assert "unknown  support_bot  status error (TimeoutError)" in line
-
-
-def test_without_a_trace_the_run_is_named(run):
-    line = written(run(parent=None, target=None, run_id="0199aaaa-0000-7000-8000-00001234abcd"))
-
-    assert line.endswith("run 1234abcd\n")
+    assert re.search(says, line)
 
 
 @pytest.mark.parametrize(

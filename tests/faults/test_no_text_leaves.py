@@ -9,13 +9,7 @@ import logging
 import pickle
 
 import pytest
-from opentelemetry.sdk._logs import LoggerProvider
-from opentelemetry.sdk._logs.export import InMemoryLogRecordExporter, SimpleLogRecordProcessor
-from opentelemetry.sdk.metrics import MeterProvider
-from opentelemetry.sdk.metrics.export import InMemoryMetricReader
-from opentelemetry.sdk.trace import TracerProvider
-from opentelemetry.sdk.trace.export import SimpleSpanProcessor
-from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from memory_sdk import memory_sdk
 
 from ragmeter import RagMeter, Scoring
 from ragmeter.exporters.jsonl import JsonlExporter
@@ -71,33 +65,10 @@ class _Judge(CountingJudge):
         raise HookError(said(ask))
 
 
-class _Telemetry:
-    """The real SDK, in memory."""
-
-    def __init__(self):
-        self.spans = InMemorySpanExporter()
-        self.logs = InMemoryLogRecordExporter()
-        self.metrics = InMemoryMetricReader()
-        tracer = TracerProvider()
-        tracer.add_span_processor(SimpleSpanProcessor(self.spans))
-        logger = LoggerProvider()
-        logger.add_log_record_processor(SimpleLogRecordProcessor(self.logs))
-        self.providers = {
-            "tracer_provider": tracer,
-            "logger_provider": logger,
-            "meter_provider": MeterProvider([self.metrics]),
-        }
-
-    def everything(self):
-        """Return all of it as text."""
-        data = self.metrics.get_metrics_data()
-        return "".join(
-            [
-                *(span.to_json() for span in self.spans.get_finished_spans()),
-                *(repr(record.log_record) for record in self.logs.get_finished_logs()),
-                "" if data is None else data.to_json(),
-            ]
-        )
+def everything(sdk):
+    """Return all telemetry as text."""
+    spans = "".join(span.to_json() for span in sdk.all_spans())
+    return f"{spans} {sdk.records()!r} {sdk.points()!r}"
 
 
 COMPONENTS = {
@@ -112,7 +83,7 @@ COMPONENTS = {
 @pytest.mark.parametrize("component", COMPONENTS)
 def test_a_failing_hook_is_named_by_its_class_only(component, caplog, tmp_path):
     """In logs of every level, spans, events, metrics, JSONL, reprs and explanations."""
-    telemetry = _Telemetry()
+    telemetry = memory_sdk()
     memory = InMemoryExporter()
     lines = tmp_path / "scores.jsonl"
     exporters = [OpenTelemetryExporter(**telemetry.providers), JsonlExporter(lines), memory]
@@ -133,7 +104,7 @@ def test_a_failing_hook_is_named_by_its_class_only(component, caplog, tmp_path):
 
     assert caplog.records, "something must have been said"
     assert MARKER not in logged
-    assert MARKER not in telemetry.everything()
+    assert MARKER not in everything(telemetry)
     assert not lines.exists() or MARKER not in lines.read_text("utf-8")
     assert MARKER not in repr(meter)
     for result in memory.results:
