@@ -284,14 +284,18 @@ _MAX_SUSPECTS = 10
 QUIET_S = 300.0
 """Seconds without a request after which the first warning is due."""
 
-THREE_LINES = """\
-    from opentelemetry import trace
-    from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
-    from opentelemetry.sdk.trace import TracerProvider, export
-
-    provider = TracerProvider()
-    provider.add_span_processor(export.BatchSpanProcessor(OTLPSpanExporter()))
-    trace.set_tracer_provider(provider)"""
+THREE_LINES = "\n".join(
+    "    " + line if line else ""
+    for line in (
+        "from opentelemetry import trace",
+        "from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter",
+        "from opentelemetry.sdk.trace import TracerProvider, export",
+        "",
+        "provider = TracerProvider()",
+        "provider.add_span_processor(export.BatchSpanProcessor(OTLPSpanExporter()))",
+        "trace.set_tracer_provider(provider)",
+    )
+)
 """Lines that set up an SDK provider for spans."""
 
 # These lines are in the template, as arguments are logged on one line.

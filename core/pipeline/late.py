@@ -10,7 +10,7 @@ import math
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import get_args
 from uuid import UUID
 
@@ -137,27 +137,10 @@ class LateWindow:
     def __len__(self) -> int:
         return len(self._runs)
 
-    def remember(
-        self,
-        run: RagRun,
-        sample_rate: float = 1.0,
-        selection: Selection = "sampled",
-        size_bytes: int | None = None,
-    ) -> None:
-        """Add or replace a run; drop the oldest beyond the bounds.
-
-        Args:
-            run: The run.
-            sample_rate: Its probability of being scored.
-            selection: Why it was scored.
-            size_bytes: Its size; None: estimated.
-        """
-        if not self._max_runs:
-            return
-        size = weight_of_run(run) if size_bytes is None else size_bytes
-        entry = ExportedRequest(run, sample_rate, selection, self._clock(), size)
-        with self._lock:
-            self._put(entry)
+    def remember(self, run: RagRun, sample_rate: float, selection: Selection, size_bytes: int) -> None:
+        """Add or replace a run with its sampling and size; drop the oldest beyond the bounds."""
+        if self._max_runs:
+            self._put(ExportedRequest(run, sample_rate, selection, self._clock(), size_bytes))
 
     def find(self, key: str) -> ExportedRequest | None:
         """Return the run with this run id or trace id (the newest of the trace), or None."""
@@ -191,36 +174,27 @@ class LateWindow:
                 again changes nothing at the backend.
         """
         revisions = found.revisions + 1 if is_new else max(1, found.revisions)
-        entry = ExportedRequest(
-            run,
-            found.sample_rate,
-            found.selection,
-            self._clock(),
-            weight_of_run(run),
-            revisions,
-            found.values,
-            found.verdict,
-        )
-        with self._lock:
-            self._put(entry)
+        now, size = self._clock(), weight_of_run(run)
+        self._put(replace(found, run=run, since=now, size=size, revisions=revisions))
         return str(revisions)
 
     def _put(self, entry: ExportedRequest) -> None:
         run = entry.run
-        self._forget(run.run_id)
-        self._runs[run.run_id] = entry
-        self._bytes += entry.size
-        if run.trace_id is not None:
-            self._by_trace[request_key(run.trace_id)] = run.run_id
-        while self._runs:
-            name, oldest = next(iter(self._runs.items()))
-            if (
-                len(self._runs) <= self._max_runs
-                and self._bytes <= self._max_bytes
-                and entry.since - oldest.since <= self._max_age_s
-            ):
-                break
-            self._forget(name)
+        with self._lock:
+            self._forget(run.run_id)
+            self._runs[run.run_id] = entry
+            self._bytes += entry.size
+            if run.trace_id is not None:
+                self._by_trace[request_key(run.trace_id)] = run.run_id
+            while self._runs:
+                name, oldest = next(iter(self._runs.items()))
+                if (
+                    len(self._runs) <= self._max_runs
+                    and self._bytes <= self._max_bytes
+                    and entry.since - oldest.since <= self._max_age_s
+                ):
+                    break
+                self._forget(name)
 
     def _forget(self, run_id: str) -> None:
         entry = self._runs.pop(run_id, None)

@@ -262,16 +262,9 @@ class Request:
         size += weight_of_scope(self._own)
         ended_ns = time.time_ns()
         parent = self._parent
-        status: SampleStatus | None = None
-        if error is not None:
-            status = status_of_error(error)
-        kind = error_type(error)
-
-        def build() -> RagRun | None:
-            return self._build(parts, ended_ns, status, kind)
-
+        status = None if error is None else status_of_error(error)
         self._meter.offer(
-            build,
+            partial(self._build, parts, ended_ns, status, error_type(error)),
             run_id=self.run_id,
             trace_id=None if parent is None else parent.trace_id,
             size_bytes=size,

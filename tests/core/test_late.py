@@ -12,6 +12,7 @@ from ragmeter.exporters.memory import InMemoryExporter
 from ragmeter.exporters.otel import OpenTelemetryExporter
 from ragmeter.metrics import RagSample, Reference
 from ragmeter.pipeline.late import LateWindow
+from ragmeter.requests.size import weight_of_run
 
 SAMPLE = RagSample(question="q", contexts=["a"], answer="Here.")
 
@@ -171,18 +172,22 @@ def test_the_window_is_bounded_by_number_bytes_and_age():
     now = [0.0]
     recent = LateWindow(max_runs=3, max_bytes=2_000, max_age_s=10, clock=lambda: now[0])
 
+    def remember(*of_run):
+        run = _run(*of_run)
+        recent.remember(run, 1.0, "sampled", weight_of_run(run))
+
     for number in range(10):
-        recent.remember(_run(str(number)))
+        remember(str(number))
     assert len(recent) == 3
     assert recent.find("6") is None
     assert recent.find("7") is not None
 
-    recent.remember(_run("big", "x" * 1_500))
+    remember("big", "x" * 1_500)
     assert len(recent) == 1
 
     now[0] = 11
     assert recent.find("big") is None
-    recent.remember(_run("new"))
+    remember("new")
     assert len(recent) == 1
 
 

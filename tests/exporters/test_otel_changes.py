@@ -1,33 +1,30 @@
 """Changes of quality as OpenTelemetry: an event and a count for each, and the evidence at any time."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
 from ragmeter.exporters import semconv
-from ragmeter.exporters.changes import ChangeEvidence, ObservesChanges
+from ragmeter.exporters.changes import ChangeEvidence, JudgeDrift, ObservesChanges, QualityChange
 from ragmeter.exporters.otel import OpenTelemetryExporter
 
 
-@dataclass(frozen=True)
-class Mean:
-    mean: float | None
-    lower: float
-    upper: float
+def _mean(mean, lower, upper):
+    return SimpleNamespace(mean=mean, lower=lower, upper=upper)
 
 
-@dataclass(frozen=True)
-class Fell:
-    score: str = "faithfulness"
-    workflow: str = "qa"
-    segment: str = ""
-    service: str = "shop"
-    kind: str = "fell"
-    since: float = 1_700_000_000.0
-    at: float = 1_700_003_600.0
-    before: Mean = Mean(0.82, 0.8, 0.84)
-    now: Mean = Mean(0.71, 0.67, 0.75)
-    evidence: float = 9000.0
+FELL = QualityChange(
+    score="faithfulness",
+    workflow="qa",
+    service="shop",
+    kind="fell",
+    since=1_700_000_000.0,
+    at=1_700_003_600.0,
+    before=_mean(0.82, 0.8, 0.84),
+    now=_mean(0.71, 0.67, 0.75),
+    evidence=9000.0,
+)
 
 
 def _evidence(value, **fields):
@@ -49,7 +46,7 @@ def _key(score="faithfulness", workflow="qa", kind="fell", segment=""):
 def test_a_change_is_an_event_with_one_sentence_and_the_means_before_and_since(sdk):
     exporter = OpenTelemetryExporter(**sdk.providers)
     assert isinstance(exporter, ObservesChanges)
-    exporter.changed(Fell(), "it fell", {})
+    exporter.changed(FELL, "it fell", {})
     (record,) = sdk.records()
     assert (record.event_name, record.body) == ("ragmeter.change", "it fell")
     assert record.severity_text == "WARN"
@@ -72,10 +69,10 @@ def test_a_change_is_an_event_with_one_sentence_and_the_means_before_and_since(s
 def test_alarms_are_counted_by_kind_and_a_recovery_is_none(sdk):
     exporter = OpenTelemetryExporter(**sdk.providers)
     for change in (
-        Fell(),
-        Fell(),
-        Fell(kind="mix", segment="language:zh"),
-        Fell(kind="recovered", now=Mean(None, 0.0, 1.0)),
+        FELL,
+        FELL,
+        replace(FELL, kind="mix", segment="language:zh"),
+        replace(FELL, kind="recovered", now=_mean(None, 0.0, 1.0)),
     ):
         exporter.changed(change, "said", {})
     assert _values(sdk.points()[semconv.CHANGE_ALARMS.name]) == {
@@ -102,17 +99,9 @@ def test_the_evidence_of_all_meters_is_a_gauge_of_the_largest(sdk):
     assert _values(sdk.points()[semconv.CHANGE_EVIDENCE.name]) == {_key(): 1.5}
 
 
-@dataclass
-class Drift:
-    score: str
-    mean: float
-    lower: float
-    upper: float
-
-
 def test_how_a_judge_has_moved_is_three_gauges(sdk):
     exporter = OpenTelemetryExporter(**sdk.providers)
-    exporter.observe_drift(lambda: [Drift("faithfulness", -0.1, -0.13, -0.07)])
+    exporter.observe_drift(lambda: [JudgeDrift(score="faithfulness", mean=-0.1, lower=-0.13, upper=-0.07)])
     points = sdk.points()
     found = [_values(points[gauge.name]) for gauge in semconv.DRIFT_INSTRUMENTS]
     assert [list(one.values()) for one in found] == [[-0.1], [-0.13], [-0.07]]
@@ -125,7 +114,7 @@ def test_how_a_judge_has_moved_is_three_gauges(sdk):
 def test_what_is_switched_off_is_off(sdk, events, metrics):
     exporter = OpenTelemetryExporter(**sdk.providers, events=events, metrics=metrics)
     exporter.observe_changes(lambda: [_evidence(1.5)])
-    exporter.changed(Fell(), "said", {})
+    exporter.changed(FELL, "said", {})
     assert len(sdk.records()) == (events == "log")
     assert (semconv.CHANGE_ALARMS.name in sdk.points()) is metrics
     assert (semconv.CHANGE_EVIDENCE.name in sdk.points()) is metrics
