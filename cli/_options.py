@@ -15,23 +15,8 @@ if TYPE_CHECKING:
     from ragmeter.adapters.opentelemetry import RetrievalTool
 
 
-class ProtocolName(str, Enum):
-    """Values of ``--protocol``."""
-
-    HTTP = "http/protobuf"
-    GRPC = "grpc"
-
-
-class LanguageName(str, Enum):
-    """Values of ``--language``."""
-
-    EN = "en"
-    RU = "ru"
-    ZH = "zh"
-
-
 class Signal(str, Enum):
-    """Values of ``--signal``."""
+    """Values of ``--signal``; typer takes no list of literals."""
 
     TRACES = "traces"
     LOGS = "logs"

@@ -1,7 +1,7 @@
 """The command line's own OpenTelemetry SDK: keeps telemetry in memory and can send it to a backend.
 
 Only the command line brings an SDK, because here ragmeter is the application.  Nothing is registered
-globally.  Used by `demo` and `doctor`.
+globally.  Used by `demo` and `doctor`; `run` and `worker` send with its providers.
 """
 
 from __future__ import annotations
@@ -13,16 +13,17 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Any
 from urllib.request import getproxies
 
 from opentelemetry.sdk._logs import LoggerProvider
 from opentelemetry.sdk._logs import export as log_export
 from opentelemetry.sdk.metrics import MeterProvider
-from opentelemetry.sdk.metrics.export import InMemoryMetricReader, MetricsData
+from opentelemetry.sdk.metrics.export import InMemoryMetricReader, MetricsData, PeriodicExportingMetricReader
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
-from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export import BatchSpanProcessor, SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from ragmeter.cli._otlp import SIGNALS, Protocol, host_and_port, signal_address, why_unreachable
@@ -33,6 +34,11 @@ from ragmeter.metrics import MissingDependencyError
 CONNECT_TIMEOUT_S = 5.0
 SEND_TIMEOUT_S = 8.0
 """Seconds a backend may take to accept one signal, retries included."""
+_EXPORTERS = {
+    "traces": ("trace_exporter", "OTLPSpanExporter"),
+    "logs": ("_log_exporter", "OTLPLogExporter"),
+    "metrics": ("metric_exporter", "OTLPMetricExporter"),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +155,7 @@ def send(
     }
     jobs = [signal for signal in SIGNALS if signal in signals and payloads[signal][0]]
     endpoints = {signal: url if full_address else signal_address(url, protocol, signal) for signal in jobs}
-    exporters = {signal: _exporter(signal, protocol, endpoints[signal]) for signal in jobs}
+    exporters = {signal: _exporter_to(signal, protocol, endpoints[signal]) for signal in jobs}
     unreachable = _unreachable(url)
     if unreachable is not None:
         return [
@@ -184,27 +190,42 @@ def sending_providers(
     Raises:
         MissingDependencyError: The OTLP exporter packages are not installed.
     """
-    from opentelemetry.sdk.metrics.export import PeriodicExportingMetricReader  # noqa: PLC0415
-    from opentelemetry.sdk.trace.export import BatchSpanProcessor  # noqa: PLC0415
+    exporters = {
+        signal: _exporter_to(signal, protocol, signal_address(url, protocol, signal), token)
+        for signal in signals
+    }
+    return providers_of(exporters, service_name)
 
+
+def providers_of(
+    exporters: Mapping[str, Any], service_name: str, metrics_every_ms: int | None = None, **resource: str
+) -> dict[str, Any]:
+    """Return providers that write to the exporters of signals, as arguments of `OpenTelemetryExporter`.
+
+    Args:
+        exporters: The exporter of each signal.
+        service_name: The ``service.name``, unless OpenTelemetry's variables set another one.
+        metrics_every_ms: Interval of exports of metrics; None: OpenTelemetry's.
+        resource: Further attributes of the resource.
+    """
     named = os.environ.get("OTEL_SERVICE_NAME") or "service.name=" in os.environ.get(
         "OTEL_RESOURCE_ATTRIBUTES", ""
     )
-    resource = Resource.create({} if named else {"service.name": service_name})
+    about: dict[str, Any] = {
+        "resource": Resource.create(resource if named else {"service.name": service_name, **resource}),
+        "shutdown_on_exit": False,
+    }
     made: dict[str, Any] = {}
-    for signal in signals:
-        exporter = _exporter(signal, protocol, signal_address(url, protocol, signal), token)
+    for signal, exporter in exporters.items():
         if signal == "traces":
-            tracers = TracerProvider(resource=resource, shutdown_on_exit=False)
-            tracers.add_span_processor(BatchSpanProcessor(exporter))
-            made["tracer_provider"] = tracers
+            made["tracer_provider"] = TracerProvider(**about)
+            made["tracer_provider"].add_span_processor(BatchSpanProcessor(exporter))
         elif signal == "logs":
-            loggers = LoggerProvider(resource=resource, shutdown_on_exit=False)
-            loggers.add_log_record_processor(log_export.BatchLogRecordProcessor(exporter))
-            made["logger_provider"] = loggers
+            made["logger_provider"] = LoggerProvider(**about)
+            made["logger_provider"].add_log_record_processor(log_export.BatchLogRecordProcessor(exporter))
         else:
-            reader = PeriodicExportingMetricReader(exporter)
-            made["meter_provider"] = MeterProvider([reader], resource=resource, shutdown_on_exit=False)
+            reader = PeriodicExportingMetricReader(exporter, metrics_every_ms)
+            made["meter_provider"] = MeterProvider([reader], **about)
     return made
 
 
@@ -220,27 +241,29 @@ def _unreachable(url: str) -> str | None:
     return None if why is None else f"cannot connect to {host}:{port}: {why}"
 
 
-def _exporter(signal: str, protocol: str, endpoint: str, token: str | None = None) -> Any:
-    package = "grpc" if protocol == "grpc" else "http"
-    module, name = {
-        "traces": ("trace_exporter", "OTLPSpanExporter"),
-        "logs": ("_log_exporter", "OTLPLogExporter"),
-        "metrics": ("metric_exporter", "OTLPMetricExporter"),
-    }[signal]
-    try:
-        from importlib import import_module  # noqa: PLC0415 -- beside its only use
-
-        kind: Any = getattr(import_module(f"opentelemetry.exporter.otlp.proto.{package}.{module}"), name)
-    except ImportError:
-        raise MissingDependencyError(f"opentelemetry-exporter-otlp-proto-{package}", "otlp", "--otlp") from None
+def _exporter_to(signal: str, protocol: str, endpoint: str, token: str | None = None) -> Any:
     options: dict[str, Any] = {"endpoint": endpoint, "timeout": SEND_TIMEOUT_S}
     if token:
         options["headers"] = {"authorization": f"Bearer {token}"}
     if protocol == "grpc":
         options["insecure"] = endpoint.startswith("http://")
-    else:  # a redirect is no success; its status is reported
-        options["session"] = own_session()
-    return kind(**options)
+    return otlp_exporter(signal, protocol, **options)
+
+
+def otlp_exporter(signal: str, protocol: str, **options: Any) -> Any:
+    """Return the SDK's exporter of a signal, which reads OpenTelemetry's variables for absent options.
+
+    Raises:
+        MissingDependencyError: Its package is not installed.
+    """
+    package = "grpc" if protocol == "grpc" else "http"
+    module, name = _EXPORTERS[signal]
+    try:
+        kind: Any = getattr(import_module(f"opentelemetry.exporter.otlp.proto.{package}.{module}"), name)
+    except ImportError:
+        raise MissingDependencyError(f"opentelemetry-exporter-otlp-proto-{package}", "otlp", "--otlp") from None
+    # A redirect must not count as accepted: scores would be lost, and a worker's message acknowledged.
+    return kind(**options) if package == "grpc" else kind(session=own_session(), **options)
 
 
 class _Remember(logging.Handler):

@@ -11,9 +11,8 @@ import os
 import sys
 from contextlib import ExitStack
 from dataclasses import asdict
-from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -24,14 +23,8 @@ from ._console import Console, say
 from ._docstring_options import options_from_docstring
 from ._ending import EXIT_FAILED, exit_with_line, print_json, print_line
 from ._interrupt import resumable
-from ._options import (
-    ProtocolName,
-    RetrievalSpanOption,
-    RetrievalToolOption,
-    Signal,
-    ToolSeparatorOption,
-    retrieval_rules,
-)
+from ._options import RetrievalSpanOption, RetrievalToolOption, Signal, ToolSeparatorOption, retrieval_rules
+from ._otlp import Protocol
 from .golden.commands import golden
 from .queue.commands import queue
 from .run.command import run
@@ -59,13 +52,6 @@ app = typer.Typer(
 )
 
 
-class FrameworkName(str, Enum):
-    """Values of ``--framework``."""
-
-    LANGCHAIN = "langchain"
-    LLAMA_INDEX = "llama-index"
-
-
 def _print_version(asked_for: bool) -> None:
     if asked_for:
         from ragmeter import __version__
@@ -88,9 +74,9 @@ def ragmeter(
 @app.command()
 @options_from_docstring
 def demo(
-    framework: FrameworkName = FrameworkName.LANGCHAIN,
+    framework: Literal["langchain", "llama-index"] = "langchain",
     otlp: str | None = None,
-    protocol: ProtocolName | None = None,
+    protocol: Protocol | None = None,
     signal: list[Signal] | None = None,
     offline: bool = False,
     judge_model: str | None = None,
@@ -118,17 +104,15 @@ def demo(
     """
     with exit_with_line():
         from .demo._report import outcome_as_json, print_report
-        from .demo.run import DemoOptions, run_demo
+        from .demo.run import run_demo
 
         outcome = run_demo(
-            DemoOptions(
-                framework=framework.value,
-                otlp=otlp,
-                protocol=protocol.value if protocol else None,
-                signals=[one.value for one in signal or Signal],
-                offline=offline,
-                judge_model=judge_model,
-            )
+            framework,
+            otlp=otlp,
+            protocol=protocol,
+            signals=[one.value for one in signal or Signal],
+            offline=offline,
+            judge_model=judge_model,
         )
     if as_json:
         print_json(outcome_as_json(outcome))
@@ -456,14 +440,13 @@ def doctor(
             begun = "ragmeter.cli._examination:begin"
             become_program(command, begun, {VARIABLE: str(os.getpid())})
     with exit_with_line():
-        from .doctor import DoctorOptions, examine, worst
-        from .doctor._report import as_json as findings_as_json
+        from .doctor import examine, worst
         from .doctor._report import print_findings
 
-        examination = examine(DoctorOptions(otlp=otlp, judge=not no_judge, chunks=chunks))
+        examination = examine(otlp, chunks, judge=not no_judge)
         if as_json:
             findings = list(examination)
-            print_json(findings_as_json(findings))
+            print_json({"state": worst(findings), "findings": [asdict(one) for one in findings]})
         else:
             findings = print_findings(examination, Console())
     if worst(findings) == "failed":

@@ -5,11 +5,12 @@
 
 from __future__ import annotations
 
-from enum import Enum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
+
+from ragmeter.exporters.change_words import Language
 
 from ._console import Console, say
 from ._docstring_options import options_from_docstring
@@ -17,21 +18,6 @@ from ._ending import EXIT_FAILED, exit_with_line, print_json
 from ._interrupt import resumable
 
 __all__ = ["agreement", "label"]
-
-
-class LanguageName(str, Enum):
-    """Values of ``--language``."""
-
-    EN = "en"
-    RU = "ru"
-    ZH = "zh"
-
-
-class ScaleName(str, Enum):
-    """Values of ``--scale``."""
-
-    GRADES = "1-5"
-    YES_NO = "yes-no"
 
 
 @options_from_docstring
@@ -43,8 +29,8 @@ def label(
     count: Annotated[int, typer.Option(min=1)] = 50,
     worst: bool = False,
     rater: str | None = None,
-    scale: ScaleName = ScaleName.GRADES,
-    language: LanguageName | None = None,
+    scale: Literal["1-5", "yes-no"] = "1-5",
+    language: Language | None = None,
 ) -> None:
     """Label requests yourself, so that estimates rest on people, not on the judge alone.
 
@@ -74,8 +60,8 @@ def label(
             count=count,
             worst=worst,
             rater=rater,
-            scale=scale.value,
-            language=None if language is None else language.value,
+            scale=scale,
+            language=language,
         )
         with resumable(f"labels are kept in {out}, and the same command goes on there"):
             run_labelling(options, Console())
@@ -107,17 +93,13 @@ def agreement(
     """
     with exit_with_line():
         from .agreement._report import agreements_as_json, print_agreements
-        from .agreement.run import AgreementOptions, compare
+        from .agreement.run import compare
 
-        found = compare(
-            AgreementOptions(
-                labels=labels, results=results, score=score, good=good, judge_good=judge_good, width=width
-            )
-        )
+        found = compare(labels, results, score=score, good=good, judge_good=judge_good, width=width)
         if as_json:
-            print_json(agreements_as_json(found))
+            print_json(agreements_as_json(found, labels, results))
         else:
-            print_agreements(found, Console())
+            print_agreements(found, width, Console())
         for bad in found.bad:
             say(f"{labels}:{bad.line}: {bad.reason}", "red")
     if found.bad:

@@ -7,20 +7,14 @@ from typing import Annotated
 
 import typer
 
+from ragmeter.exporters.change_words import Language
 from ragmeter.metrics import ConfigurationError
 
 from ._console import Console, say
 from ._docstring_options import options_from_docstring
 from ._ending import EXIT_FAILED, exit_with_line
-from ._options import (
-    LanguageName,
-    ProtocolName,
-    RetrievalSpanOption,
-    RetrievalToolOption,
-    Signal,
-    ToolSeparatorOption,
-    retrieval_rules,
-)
+from ._options import RetrievalSpanOption, RetrievalToolOption, Signal, ToolSeparatorOption, retrieval_rules
+from ._otlp import Protocol, choose_protocol
 from ._serve_config import configuration_lines, drop_contradicted, load_configuration
 
 __all__ = ["serve"]
@@ -40,7 +34,7 @@ def serve(  # noqa: D417 -- `_options` describes three of them
     tls_cert: Path | None = None,
     tls_key: Path | None = None,
     otlp: str | None = None,
-    protocol: ProtocolName | None = None,
+    protocol: Protocol | None = None,
     signal: list[Signal] | None = None,
     references: Path | None = None,
     retrieval_tool: RetrievalToolOption = None,
@@ -58,7 +52,7 @@ def serve(  # noqa: D417 -- `_options` describes three of them
     objective: list[str] | None = None,
     webhook: str | None = None,
     page_url: str | None = None,
-    language: LanguageName | None = None,
+    language: Language | None = None,
     digest: str | None = None,
     kafka: str | None = None,
     topic: str = "otlp_spans",
@@ -140,12 +134,10 @@ def serve(  # noqa: D417 -- `_options` describes three of them
             return
         from ragmeter.serve import Front, ServeOptions
 
-        from ._otlp import choose_protocol
         from .serve import kafka_options, run_server, store_options
 
         if no_spool and spool is not None:
             raise ConfigurationError("--spool and --no-spool contradict each other; leave one out")
-        chosen = protocol.value if protocol else None
         front = Front(
             ServeOptions(
                 host=host,
@@ -157,7 +149,7 @@ def serve(  # noqa: D417 -- `_options` describes three of them
                 tls_cert=tls_cert,
                 tls_key=tls_key,
                 otlp=otlp,
-                protocol=chosen if otlp is None else choose_protocol(otlp, chosen),
+                protocol=protocol if otlp is None else choose_protocol(otlp, protocol),
                 signals=[one.value for one in signal or Signal],
                 references=None if references is None else str(references),
                 retrieval_tools=retrieval_rules(retrieval_tool, retrieval_span, tool_separator),
@@ -173,7 +165,7 @@ def serve(  # noqa: D417 -- `_options` describes three of them
                 objectives=objective or (),
                 webhook=webhook,
                 page=page_url,
-                language=language.value if language else None,
+                language=language,
                 digest=digest,
                 forward=forward,
                 kafka=kafka_options(kafka, topic, group, kafka_config),

@@ -12,7 +12,7 @@ import textwrap
 from collections.abc import Iterator
 from enum import Enum
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, Literal, get_args, get_origin
 
 import typer
 
@@ -88,7 +88,7 @@ def _commands(path: str, command: Any) -> Iterator[tuple[str, Any]]:
 def _row(parameter: Any) -> str:
     names = ", ".join(parameter.opts) if parameter.param_type_name == "option" else ""
     written = f"{names} {_value(parameter)}".strip().replace("|", "\\|")
-    default = getattr(parameter.default, "value", parameter.default)
+    default = parameter.default
     shown = "" if callable(default) or default in (None, False, (), []) else f"`{default}`"
     meaning = " ".join((getattr(parameter, "help", None) or "").split()).replace("|", "\\|")
     return f"| `{written}` | {shown} | {meaning} |"
@@ -99,7 +99,10 @@ def _value(parameter: Any) -> str:
     if parameter.metavar or getattr(parameter, "is_flag", False):
         return parameter.metavar or ""
     kind = parameter.type_descriptor.annotation
-    kind = next(iter(get_args(kind)), kind)
+    while get_origin(kind) not in (None, Literal):  # of many, or none
+        kind = get_args(kind)[0]
+    if get_origin(kind) is Literal:
+        return " or ".join(get_args(kind))
     if issubclass(kind, Enum):
         return " or ".join(one.value for one in kind)
     return {str: "TEXT", int: "N", float: "X", Path: "FILE"}[kind]

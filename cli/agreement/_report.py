@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 from rich.padding import Padding
@@ -22,21 +23,27 @@ _STATUS = {
 }
 
 
-def agreements_as_json(found: Agreements) -> dict[str, Any]:
-    """Return the agreements as JSON-ready fields."""
+def agreements_as_json(found: Agreements, labels: Path, results: Path | None) -> dict[str, Any]:
+    """Return the agreements as JSON-ready fields, with the names of the files."""
     return {
-        "labels": str(found.options.labels),
-        "results": None if found.options.results is None else str(found.options.results),
+        "labels": str(labels),
+        "results": None if results is None else str(results),
         "bad_rows": [bad._asdict() for bad in found.bad],
         "scores": {one.score: as_json(one) for one in found.scores},
     }
 
 
-def print_agreements(found: Agreements, console: Console) -> None:
-    """Print each score's numbers, one per line: readable at any width."""
+def print_agreements(found: Agreements, width: float, console: Console) -> None:
+    """Print each score's numbers, one per line: readable at any width of the terminal.
+
+    Args:
+        found: The agreements.
+        width: The width of an interval that the numbers of labels are for.
+        console: Where to print.
+    """
     for one in found.scores:
         console.print(Text.assemble((one.score, "bold"), f" {one.judge}"))
-        for line in _lines(one, found.options.width):
+        for line in _lines(one, width):
             console.print(Padding(Text(line), (0, 0, 0, 2)))
         for note in one.notes:
             console.print(Padding(Text(note, style="yellow"), (0, 0, 0, 2)))

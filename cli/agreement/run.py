@@ -12,13 +12,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
 from pathlib import Path
-from typing import Any
+from statistics import variance
+from typing import Any, get_args
 
 from ragmeter.cli._results import ResultFile, ScoredRequest, place_of, read_results
 from ragmeter.metrics import ConfigurationError, Score
 from ragmeter.metrics._files.rows import BadRow
 from ragmeter.quality.agreement import (
     AgreementValue,
+    AlphaLevel,
     Confusion,
     alpha_interval,
     binary_confusion,
@@ -43,25 +45,7 @@ from ragmeter.quality.moments import JudgedMoments
 from ragmeter.quality.population import UNKNOWN_PROXY, proxy_value
 from ragmeter.quality.verdict_rates import VerdictRate, verdict_rates
 
-__all__ = ["AgreementOptions", "Agreements", "Ceiling", "ScoreAgreement", "compare"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AgreementOptions:
-    """The options of the command line."""
-
-    labels: Path
-    """The file of labels."""
-    results: Path | None = None
-    """The requests with their scores, or None."""
-    score: str | None = None
-    """Only this score; None: all."""
-    good: float = 0.75
-    """Value from which on people call a request good."""
-    judge_good: float | None = None
-    """Value from which on the judge does; None: as `good`."""
-    width: float = 0.1
-    """Desired width of the interval of the mean according to people."""
+__all__ = ["Agreements", "Ceiling", "ScoreAgreement", "compare"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,35 +115,51 @@ class ScoreAgreement:
 class Agreements:
     """All results, for the report."""
 
-    options: AgreementOptions
     scores: Sequence[ScoreAgreement]
     bad: Sequence[BadRow]
     """Lines of the file that are not labels."""
 
 
-def compare(options: AgreementOptions) -> Agreements:
+def compare(
+    labels: Path,
+    results: Path | None,
+    *,
+    score: str | None,
+    good: float,
+    judge_good: float | None,
+    width: float,
+) -> Agreements:
     """Compare people and judge, score by score.
+
+    Args:
+        labels: The file of labels.
+        results: The requests with their scores, or None.
+        score: Only this score; None: all.
+        good: Value from which on people call a request good.
+        judge_good: Value from which on the judge does; None: as `good`.
+        width: Desired width of the interval of the mean according to people.
 
     Raises:
         ConfigurationError: A file cannot be read, or has no labels.
     """
-    labels, bad = read_labels(options.labels)
+    known, bad = read_labels(labels)
     by_score: dict[str, list[Label]] = defaultdict(list)
-    for label in labels:
-        if options.score in (None, label.score):
+    for label in known:
+        if score in (None, label.score):
             by_score[label.score].append(label)
     if not by_score:
-        of = "" if options.score is None else f" of {options.score}"
+        of = "" if score is None else f" of {score}"
         reason = f"; line {bad[0].line}: {bad[0].reason}" if bad else ""
-        raise ConfigurationError(f"{str(options.labels)!r} has no labels{of}{reason}")
-    results = None if options.results is None else read_results(options.results)
+        raise ConfigurationError(f"{str(labels)!r} has no labels{of}{reason}")
+    judged = None if results is None else read_results(results)
+    cuts = good, good if judge_good is None else judge_good
     return Agreements(
-        options, [_of_score(name, found, results, options) for name, found in sorted(by_score.items())], bad
+        [_of_score(name, found, judged, *cuts, width) for name, found in sorted(by_score.items())], bad
     )
 
 
 def _of_score(
-    score: str, labels: Sequence[Label], results: ResultFile | None, options: AgreementOptions
+    score: str, labels: Sequence[Label], results: ResultFile | None, cut: float, judge_cut: float, width: float
 ) -> ScoreAgreement:
     requests = labelled_requests(labels)
     chosen = probability_sample(requests)
@@ -167,14 +167,14 @@ def _of_score(
     both = [(_mean(one), one.judged) for one in said if one.judged is not None]
     people, judge = [first for first, _ in both], [second for _, second in both]
     levels = 2 if all(one.scale == "yes-no" for one in labels) else 5
-    cut, judge_cut = options.good, _or(options.judge_good, options.good)
     confusion = binary_confusion(
         people, judge, is_good=lambda v: v >= cut, judged_good=lambda v: v >= judge_cut
     )
     table = table_of(_round_to_levels(people, levels), _round_to_levels(judge, levels), levels)
     r = correlation(judge, people)
     alone = estimate(label_moments(chosen, with_judge=False))
-    spread = _variance([_mean(one) for one in said])
+    # With fewer than two, the largest possible variance.
+    spread = variance(map(_mean, said)) if len(said) > 1 else 0.25
     judges = sorted({one.judge for one in labels if one.judge and one.probability is not None})
     counts: dict[str, int] = defaultdict(int)
     for one in labels:
@@ -203,8 +203,8 @@ def _of_score(
         people=corrected.people,
         now=corrected.now,
         worth=worth,
-        needed=labels_needed(options.width, spread, known),
-        needed_alone=labels_needed(options.width, spread),
+        needed=labels_needed(width, spread, known),
+        needed_alone=labels_needed(width, spread),
         rates=verdict_rates(labels, cut),
         notes=corrected.notes,
     )
@@ -334,11 +334,7 @@ def _human_agreement(labels: Sequence[Label], levels: int) -> Ceiling | None:
     return Ceiling(
         raters=len(raters),
         requests=len(shared),
-        alpha={
-            "nominal": alpha_interval(units, "nominal"),
-            "ordinal": alpha_interval(units, "ordinal"),
-            "interval": alpha_interval(units, "interval"),
-        },
+        alpha={level: alpha_interval(units, level) for level in get_args(AlphaLevel)},
         kappa=sum(kappas) / len(kappas) if kappas else None,
         r=correlation(ones, others),
     )
@@ -348,20 +344,9 @@ def _mean(one: LabelledRequest) -> float:
     return one.mean or 0.0
 
 
-def _or(value: float | None, other: float) -> float:
-    return other if value is None else value
-
-
 def _round_to_levels(values: Sequence[float], levels: int) -> list[int]:
     """Return the level nearest to each value; halves are rounded up."""
     return [min(levels - 1, int(value * (levels - 1) + 0.5)) for value in values]
-
-
-def _variance(values: Sequence[float]) -> float:
-    if len(values) < 2:
-        return 0.25  # the largest possible variance
-    mean = sum(values) / len(values)
-    return sum((value - mean) ** 2 for value in values) / (len(values) - 1)
 
 
 def as_json(found: Any) -> Any:

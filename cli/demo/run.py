@@ -35,7 +35,6 @@ from .corpus import CorpusQuestion, load_chunks, load_questions
 
 __all__ = [
     "Application",
-    "DemoOptions",
     "DemoOutcome",
     "DemoQuestion",
     "Framework",
@@ -69,24 +68,6 @@ class Application:
     """Code to attach ragmeter to one's own application of this framework."""
     chunk_count: int
     """Number of indexed chunks."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DemoOptions:
-    """The options of the command line."""
-
-    framework: Framework = "langchain"
-    """The framework of the application."""
-    otlp: str | None = None
-    """Base URL of an OTLP endpoint to send everything to, or None."""
-    protocol: str | None = None
-    """``http/protobuf`` or ``grpc``; None: by port."""
-    signals: Sequence[str] = SIGNALS
-    """The signals to send."""
-    offline: bool = False
-    """Whether to answer locally even if an endpoint is configured."""
-    judge_model: str | None = None
-    """Model of the configured endpoint for judged metrics; None: no judged metrics."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,37 +188,53 @@ def application(framework: Framework, meter: RagMeter, *, offline: bool) -> Iter
         yield Application(ask, responder.name, module.SNIPPET, len(chunks))
 
 
-def run_demo(options: DemoOptions) -> DemoOutcome:
+def run_demo(
+    framework: Framework = "langchain",
+    *,
+    otlp: str | None = None,
+    protocol: str | None = None,
+    signals: Sequence[str] = SIGNALS,
+    offline: bool = False,
+    judge_model: str | None = None,
+) -> DemoOutcome:
     """Run the whole demo and return its results. Shows progress on the error stream.
+
+    Args:
+        framework: The framework of the application.
+        otlp: Base URL of an OTLP endpoint to send everything to, or None.
+        protocol: ``http/protobuf`` or ``grpc``; None: by port.
+        signals: The signals to send.
+        offline: Whether to answer locally even if an endpoint is configured.
+        judge_model: Model of the configured endpoint for judged metrics; None: no judged metrics.
 
     Raises:
         ConfigurationError: An option is invalid.
         MissingDependencyError: The framework, or what an option needs, is not installed.
     """
-    protocol = choose_protocol(options.otlp, options.protocol) if options.otlp else None
+    chosen = choose_protocol(otlp, protocol) if otlp else None
     questions = load_questions()
     telemetry = LocalTelemetry("ragmeter-demo")
     memory = InMemoryExporter()
     with ExitStack() as stack:
         meter = RagMeter(
             references={one.question: one.reference for one in questions if one.referenced},
-            judge=_judge(options.judge_model),
+            judge=_judge(judge_model),
             exporters=[memory, telemetry.exporter()],
             limits=Limits(hold_s=FLUSH_S),
         )
         stack.callback(meter.shutdown, 10)
         began = time.perf_counter()
-        asked_of = stack.enter_context(application(options.framework, meter, offline=options.offline))
+        asked_of = stack.enter_context(application(framework, meter, offline=offline))
         answers = _ask_all(questions, asked_of.ask, telemetry)
         _await_scores(meter)
         duration_s = time.perf_counter() - began
         stats = meter.stats()
     asked = _match(questions, answers, memory.results)
     collected = telemetry.collect()
-    deliveries = send(collected, options.otlp, protocol, options.signals) if options.otlp and protocol else []
+    deliveries = send(collected, otlp, chosen, signals) if otlp and chosen else []
     telemetry.shutdown()
     return DemoOutcome(
-        framework=options.framework,
+        framework=framework,
         application=asked_of,
         asked=asked,
         summaries=summarize(one.scores for one in asked),

@@ -5,6 +5,6 @@ dependencies; `_report` prints them. It changes nothing, and sends one test requ
 """
 
 from ._findings import Finding, worst
-from .run import DoctorOptions, examine
+from .run import examine
 
-__all__ = ["DoctorOptions", "Finding", "examine", "worst"]
+__all__ = ["Finding", "examine", "worst"]

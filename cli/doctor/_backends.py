@@ -14,6 +14,7 @@ from ragmeter.cli._otlp import (
     Protocol,
     choose_protocol,
     host_and_port,
+    protocol_set,
     signal_address,
     why_unreachable,
 )
@@ -83,11 +84,6 @@ def find_destinations(url: str | None, environ: Mapping[str, str]) -> tuple[list
     return destinations, findings
 
 
-def _wanted_protocol(signal: str, environ: Mapping[str, str]) -> str | None:
-    own = environ.get(f"OTEL_EXPORTER_OTLP_{signal.upper()}_PROTOCOL")
-    return own or environ.get(_PROTOCOL) or None
-
-
 def _guessed_protocol(destinations: list[Destination], environ: Mapping[str, str]) -> Iterator[Finding]:
     """Warn if auto-instrumentation would use another protocol than this examination.
 
@@ -97,7 +93,7 @@ def _guessed_protocol(destinations: list[Destination], environ: Mapping[str, str
     guessed = [
         one.signal
         for one in destinations
-        if one.protocol == "http/protobuf" and _wanted_protocol(one.signal, environ) is None
+        if one.protocol == "http/protobuf" and protocol_set(one.signal, environ) is None
     ]
     if guessed and installed_version("opentelemetry-distro") is not None:
         yield CONFIGURED.warning(
@@ -130,7 +126,7 @@ def _destination(signal: str, url: str | None, environ: Mapping[str, str]) -> De
         return CONFIGURED.skipped(signal, f"not sent: OTEL_{upper}_EXPORTER=none", _instead(signal))
     if exporters != [""] and "otlp" not in exporters:
         return _other_exporter(signal, exporters)
-    wanted = _wanted_protocol(signal, environ)
+    wanted = protocol_set(signal, environ)
     if not endpoint and "otlp" in exporters:
         endpoint = _DEFAULT_ENDPOINTS.get(wanted, _DEFAULT_GRPC)
     if not endpoint:

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from ragmeter.cli.golden._files import read_golden
-from ragmeter.cli.golden.run import CheckOptions, check_labels
+from ragmeter.cli.golden.run import check_labels
 from ragmeter.metrics import ConfigurationError
 from ragmeter.metrics._display.wording import number_of
 from ragmeter.settings.config import Settings
@@ -34,7 +34,7 @@ def check_golden(settings: Settings | None, chunks: Path | None) -> Iterator[Fin
     references = Path(settings.references)
     try:
         rows = read_golden(references, {})
-        checked = None if chunks is None else check_labels(CheckOptions(references, chunks))
+        checked = None if chunks is None else check_labels(references, chunks)
     except ConfigurationError as error:
         if chunks is not None:
             yield CONFIGURED.failed(_WHAT, str(error), "correct the file, or name another one")

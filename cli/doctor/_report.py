@@ -1,14 +1,13 @@
-"""Prints findings line by line, or as JSON. Called by `app`.
+"""Prints findings line by line. Called by `app`.
 
 Plain text inside an examined application, where rich may not be installed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict
+from collections.abc import Iterable, Iterator, Mapping
 from time import monotonic
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, TextIO
 
 from ragmeter.metrics._display.printing import visible_text
 
@@ -85,8 +84,3 @@ def _lines(
     yield [(summary[worst(seen)], "bold")]
     if summary is ENVIRONMENT:
         yield [(NOT_EXAMINED, "")]
-
-
-def as_json(findings: Sequence[Finding]) -> dict[str, Any]:
-    """Return the findings as plain data."""
-    return {"state": worst(findings), "findings": [asdict(one) for one in findings]}

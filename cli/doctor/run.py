@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,28 +17,22 @@ from ._packages import check_packages, installed_version
 from ._queue import check_queue
 from ._redis import check_shared
 
-__all__ = ["DoctorOptions", "examine"]
+__all__ = ["examine"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DoctorOptions:
-    """The options of the command line."""
+def examine(otlp: str | None = None, chunks: Path | None = None, *, judge: bool = True) -> Iterator[Finding]:
+    """Run every check and yield each finding at once.
 
-    otlp: str | None = None
-    """Endpoint to try instead of the environment's."""
-    chunks: Path | None = None
-    """The current index, to check the golden labels against."""
-    judge: bool = True
-    """Whether to ask judge and embedder, which may cost a fraction of a cent."""
-
-
-def examine(options: DoctorOptions) -> Iterator[Finding]:
-    """Run every check and yield each finding at once."""
+    Args:
+        otlp: Endpoint to try instead of the environment's.
+        chunks: The current index, to check the golden labels against.
+        judge: Whether to ask judge and embedder, which may cost a fraction of a cent.
+    """
     from ._golden import check_golden  # noqa: PLC0415 -- brings rich, and applications are examined without
 
     yield from check_packages()
     yield from check_configuration()
-    yield from check_golden(settings_or_none(), options.chunks)
+    yield from check_golden(settings_or_none(), chunks)
     yield from check_instrumentations(os.environ)
     yield from check_queue(os.environ)
     settings = settings_or_none()
@@ -52,7 +45,7 @@ def examine(options: DoctorOptions) -> Iterator[Finding]:
     from ._backends import check_backends, find_destinations  # noqa: PLC0415
     from ._trial import try_delivery, try_requests  # noqa: PLC0415
 
-    destinations, findings = find_destinations(options.otlp, os.environ)
+    destinations, findings = find_destinations(otlp, os.environ)
     yield from findings
     reachable = True
     for finding in check_backends(destinations):
@@ -61,17 +54,17 @@ def examine(options: DoctorOptions) -> Iterator[Finding]:
     if settings is None:
         yield TEST_REQUEST.skipped("everything", "needs settings that can be read")
         return
-    judge: Any = _judge() if options.judge and settings.judge_model is not None else None
-    if options.judge:
+    asked: Any = _judge() if judge and settings.judge_model is not None else None
+    if judge:
         from ._models import check_embedder, check_judge  # noqa: PLC0415 -- loads client and judged metrics
 
         yield from check_embedder(settings)
-        findings = list(check_judge(settings, judge))
+        findings = list(check_judge(settings, asked))
         yield from findings
         if any(one.state == "failed" for one in findings):
-            judge = None
+            asked = None
     try:
-        collected = yield from try_requests(settings, judge)
+        collected = yield from try_requests(settings, asked)
     except RagmeterError as error:
         yield TEST_REQUEST.failed("everything", str(error), "see `configured` above")
         return

@@ -48,9 +48,9 @@ def check(
         as_json (--json): Print each label's result as JSON and nothing else.
     """
     with exit_with_line():
-        from .run import CheckOptions, check_labels, print_checked
+        from .run import check_labels, print_checked
 
-        checked = check_labels(CheckOptions(references, against, before, out))
+        checked = check_labels(references, against, before, out)
         if as_json:
             print_json(checked.as_json())
         else:

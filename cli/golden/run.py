@@ -23,7 +23,7 @@ from ragmeter.metrics._files.json_lines import as_line
 from ._anchors import COVERED, FILLED, GoldenLabel, Index, Kind, LabelOutcome
 from ._files import GoldenRow, read_chunks, read_golden, repair_row
 
-__all__ = ["CheckOptions", "GoldenCheck", "check_labels", "print_checked"]
+__all__ = ["GoldenCheck", "check_labels", "print_checked"]
 
 _MEANINGS: dict[Kind, str] = {
     "valid": "its chunk still holds its text",
@@ -35,16 +35,6 @@ _MEANINGS: dict[Kind, str] = {
 _WRITTEN = (".jsonl", ".json")
 _SHOWN = 20
 """Most labels to list that need a person; the JSON output has all."""
-
-
-@dataclass(frozen=True, slots=True)
-class CheckOptions:
-    """The golden set and the chunks to check it against."""
-
-    references: Path
-    against: Path
-    before: Path | None = None
-    out: Path | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,32 +85,39 @@ class GoldenCheck:
         }
 
 
-def check_labels(options: CheckOptions) -> GoldenCheck:
+def check_labels(
+    references: Path, against: Path, before: Path | None = None, out: Path | None = None
+) -> GoldenCheck:
     """Classify the labels, and write the repaired set if requested.
+
+    Args:
+        references: The golden set.
+        against: The chunks of the current index.
+        before: The chunks of the index at the time of labelling.
+        out: The file to write.
 
     Raises:
         ConfigurationError: A file cannot be read or written, or there is nothing to check.
     """
-    check_output_paths(options.references, out=options.out)
-    check_output_paths(options.against, out=options.out)
-    if options.out is not None and options.out.suffix not in _WRITTEN:
-        raise ConfigurationError(f"--out {str(options.out)!r}: name a .jsonl or a .json file")
-    before: dict[str, str] = {}
-    if options.before is not None:
-        for chunk in read_chunks(options.before):
-            known = before.get(chunk.id)
-            before[chunk.id] = chunk.text if known is None else f"{known}\n{chunk.text}"
-    rows = read_golden(options.references, before)
+    check_output_paths(references, out=out)
+    check_output_paths(against, out=out)
+    if out is not None and out.suffix not in _WRITTEN:
+        raise ConfigurationError(f"--out {str(out)!r}: name a .jsonl or a .json file")
+    texts: dict[str, str] = {}
+    for chunk in () if before is None else read_chunks(before):
+        known = texts.get(chunk.id)
+        texts[chunk.id] = chunk.text if known is None else f"{known}\n{chunk.text}"
+    rows = read_golden(references, texts)
     labels = [label for row in rows for label in row.labels]
     if not labels:
-        raise ConfigurationError(f"{str(options.references)!r} has no labels: no row has 'context_ids'")
-    index = Index(labels, read_chunks(options.against))
+        raise ConfigurationError(f"{str(references)!r} has no labels: no row has 'context_ids'")
+    index = Index(labels, read_chunks(against))
     if not index.count:
-        raise ConfigurationError(f"{str(options.against)!r} has no chunks")
+        raise ConfigurationError(f"{str(against)!r} has no chunks")
     outcomes = tuple((row, tuple(map(index.find, row.labels))) for row in rows)
-    if options.out is not None:
-        _write(options.out, outcomes, _texts_of_parts(options.against, outcomes))
-    return GoldenCheck(outcomes, index.count, options.out is not None)
+    if out is not None:
+        _write(out, outcomes, _texts_of_parts(against, outcomes))
+    return GoldenCheck(outcomes, index.count, out is not None)
 
 
 def print_checked(checked: GoldenCheck, out: Console) -> None:

@@ -8,12 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.resources import files
-from typing import Literal
 
 from pydantic import TypeAdapter
 
-Language = Literal["en", "ru", "zh"]
-LANGUAGES: tuple[Language, ...] = ("en", "ru", "zh")
+from ragmeter.exporters.change_words import Language
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,11 +13,13 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
+from typing import get_args
 
 from ragmeter.cli._console import Console
 from ragmeter.cli._interrupt import whole
 from ragmeter.cli._output_paths import check_output_paths
 from ragmeter.cli._results import ResultFile, ScoredRequest, read_results, samples_at
+from ragmeter.exporters.change_words import Language
 from ragmeter.metrics import ConfigurationError, RagSample
 from ragmeter.metrics._display.wording import percent
 from ragmeter.metrics._files.samples import Row, read_samples
@@ -27,7 +29,7 @@ from ragmeter.quality.verdict_rates import LEAST_LABELS, verdict_rates
 
 from ._draw import Drawing, draw, pick_worst
 from ._screen import Screen, grade_of
-from ._wording import LANGUAGES, WORDINGS, Language
+from ._wording import WORDINGS
 
 __all__ = ["LabelOptions", "run_labelling"]
 
@@ -39,26 +41,17 @@ EVERY = 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LabelOptions:
-    """The options of the command line."""
+    """The options of `ragmeter label`, whose help says what they mean."""
 
     results: Path
-    """File of requests, with or without scores."""
     out: Path
-    """The file of labels."""
-    score: str = "faithfulness"
-    """The score to label."""
-    data: Path | None = None
-    """The data set, if `results` has no texts."""
-    count: int = 50
-    """Number of requests to draw."""
-    worst: bool = False
-    """Whether to pick the requests with the judge's lowest scores, instead of drawing."""
-    rater: str | None = None
-    """Name of the rater; None: the name of the account."""
-    scale: LabelScale = "1-5"
-    """The possible grades."""
-    language: Language | None = None
-    """Language of the screen; None: that of the terminal."""
+    score: str
+    data: Path | None
+    count: int
+    worst: bool
+    rater: str | None
+    scale: LabelScale
+    language: Language | None
 
 
 def run_labelling(options: LabelOptions, console: Console) -> None:
@@ -125,11 +118,7 @@ def _account() -> str:
 def _language() -> Language:
     for variable in ("LC_ALL", "LC_MESSAGES", "LANG"):
         if value := os.environ.get(variable):
-            found: Language = "en"
-            for one in LANGUAGES:
-                if value.lower().startswith(one):
-                    found = one
-            return found
+            return next((one for one in get_args(Language) if value.lower().startswith(one)), "en")
     return "en"
 
 

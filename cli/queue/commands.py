@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
 from typing import Annotated, TypeAlias
 
 import typer
@@ -74,12 +75,11 @@ def status(url: UrlOption = None, as_json: JsonOption = False) -> None:
     Exit code 1: the queue does not exist or cannot be reached.
     """
     with _reachable_queue():
-        from ._report import print_status, status_as_json
-        from .run import queue_at
+        from .run import print_status, queue_at
 
         found = queue_at(url).status()
         if as_json:
-            print_json(status_as_json(found))
+            print_json(asdict(found))
         else:
             print_status(found, Console())
 
@@ -98,12 +98,11 @@ def list_letters(
     They stay in the queue.
     """
     with _reachable_queue():
-        from ._report import letters_as_json, print_letters
-        from .run import letters, queue_at
+        from .run import letters, print_letters, queue_at
 
         found = letters(queue_at(url), limit, with_text=with_text)
         if as_json:
-            print_json(letters_as_json(found))
+            print_json(found)
         else:
             print_letters(found, Console())
 

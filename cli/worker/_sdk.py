@@ -8,23 +8,22 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
-from importlib import import_module
+from collections.abc import Callable, Mapping
 from typing import Any
 from uuid import uuid4
 
 from opentelemetry import _logs, metrics, trace
 
-from ragmeter.exporters._bounded_http import own_session
+from ragmeter.cli._otlp import SIGNALS, protocol_set
 from ragmeter.metrics import MissingDependencyError
 
 _SERVICE = "ragmeter-worker"
 _METRICS_EVERY_MS = 10_000
 """Interval of exports, whose counts a killed process loses, unless ``OTEL_METRIC_EXPORT_INTERVAL`` is set."""
-_EXPORTERS = {
-    "traces": ("trace_exporter", "OTLPSpanExporter"),
-    "logs": ("_log_exporter", "OTLPLogExporter"),
-    "metrics": ("metric_exporter", "OTLPMetricExporter"),
+_SETTERS: Mapping[str, Callable[[Any], None]] = {
+    "tracer_provider": trace.set_tracer_provider,
+    "logger_provider": _logs.set_logger_provider,
+    "meter_provider": metrics.set_meter_provider,
 }
 
 
@@ -55,8 +54,8 @@ class WorkerTelemetry:
     """
 
     def __init__(self) -> None:
-        self._watched: list[_WatchedExporter] = []
-        self._providers: list[Any] = []
+        self._watched: dict[str, _WatchedExporter] = {}
+        self._providers: dict[str, Any] = {}
         if not has_provider():
             wanted = wanted_signals()
             if wanted:
@@ -69,56 +68,35 @@ class WorkerTelemetry:
 
     def unsent(self) -> int:
         """Return the number of spans and events that could not be delivered."""
-        return sum(one.lost for one in self._watched)
+        return sum(one.lost for one in self._watched.values())
 
     def shutdown(self, timeout_s: float) -> None:
         """Flush within about `timeout_s` seconds."""
         deadline = time.monotonic() + timeout_s
-        for provider in self._providers:
+        for provider in self._providers.values():
             provider.force_flush(max(1, int((deadline - time.monotonic()) * 1000)))
             provider.shutdown()
 
-    def _begin(self, wanted: set[str]) -> None:
-        from opentelemetry.sdk._logs import LoggerProvider  # noqa: PLC0415 -- an extra
-        from opentelemetry.sdk._logs.export import BatchLogRecordProcessor  # noqa: PLC0415
-        from opentelemetry.sdk.metrics import MeterProvider  # noqa: PLC0415
-        from opentelemetry.sdk.metrics.export import PeriodicExportingMetricReader  # noqa: PLC0415
-        from opentelemetry.sdk.resources import Resource  # noqa: PLC0415
-        from opentelemetry.sdk.trace import TracerProvider  # noqa: PLC0415
-        from opentelemetry.sdk.trace.export import BatchSpanProcessor  # noqa: PLC0415
+    def _begin(self, wanted: list[str]) -> None:
+        from ragmeter.cli._telemetry import otlp_exporter, providers_of  # noqa: PLC0415 -- needs an extra
 
-        named = bool(os.environ.get("OTEL_SERVICE_NAME")) or "service.name=" in os.environ.get(
-            "OTEL_RESOURCE_ATTRIBUTES", ""
-        )
+        exporters: dict[str, Any] = {
+            signal: otlp_exporter(signal, (protocol_set(signal, os.environ) or "").strip().lower())
+            for signal in wanted
+        }
+        # The SDK's metrics are totals, sent again with the next export.
+        self._watched = {one: _WatchedExporter(exporters[one]) for one in exporters if one != "metrics"}
+        every_ms = None if os.environ.get("OTEL_METRIC_EXPORT_INTERVAL") else _METRICS_EVERY_MS
         # A separate instance id, as counters of two processes with the same one would overwrite each other.
-        own = {"service.instance.id": str(uuid4())} | ({} if named else {"service.name": _SERVICE})
-        resource = Resource.create(own)
-        if "traces" in wanted:
-            tracers = TracerProvider(resource=resource, shutdown_on_exit=False)
-            tracers.add_span_processor(BatchSpanProcessor(self._watch("traces")))
-            trace.set_tracer_provider(tracers)
-            self._providers.append(tracers)
-        if "logs" in wanted:
-            loggers = LoggerProvider(resource=resource, shutdown_on_exit=False)
-            loggers.add_log_record_processor(BatchLogRecordProcessor(self._watch("logs")))
-            _logs.set_logger_provider(loggers)
-            self._providers.append(loggers)
-        if "metrics" in wanted:
-            every_ms = None if os.environ.get("OTEL_METRIC_EXPORT_INTERVAL") else _METRICS_EVERY_MS
-            reader = PeriodicExportingMetricReader(_exporter("metrics"), every_ms)
-            meters = MeterProvider([reader], resource=resource, shutdown_on_exit=False)
-            metrics.set_meter_provider(meters)
-            self._providers.append(meters)
-
-    def _watch(self, signal: str) -> Any:
-        watched = _WatchedExporter(_exporter(signal))
-        self._watched.append(watched)
-        return watched
+        own = {"service.instance.id": str(uuid4())}
+        self._providers = providers_of({**exporters, **self._watched}, _SERVICE, every_ms, **own)
+        for name, provider in self._providers.items():
+            _SETTERS[name](provider)
 
 
-def wanted_signals() -> set[str]:
+def wanted_signals() -> list[str]:
     """Return the signals with an endpoint."""
-    return {signal for signal in _EXPORTERS if _is_wanted(signal)}
+    return [signal for signal in SIGNALS if _is_wanted(signal)]
 
 
 def _is_wanted(signal: str) -> bool:
@@ -130,18 +108,6 @@ def _is_wanted(signal: str) -> bool:
         os.environ.get("OTEL_EXPORTER_OTLP_ENDPOINT")
         or os.environ.get(f"OTEL_EXPORTER_OTLP_{signal.upper()}_ENDPOINT")
     )
-
-
-def _exporter(signal: str) -> Any:
-    """Return the SDK's exporter, which reads OpenTelemetry's variables."""
-    protocol = os.environ.get(f"OTEL_EXPORTER_OTLP_{signal.upper()}_PROTOCOL") or os.environ.get(
-        "OTEL_EXPORTER_OTLP_PROTOCOL", "http/protobuf"
-    )
-    module, name = _EXPORTERS[signal]
-    way = "grpc" if protocol.strip().lower() == "grpc" else "http"
-    kind: Callable[..., Any] = getattr(import_module(f"opentelemetry.exporter.otlp.proto.{way}.{module}"), name)
-    # A redirect must not count as accepted, or messages whose scores are lost would be acknowledged.
-    return kind() if way == "grpc" else kind(session=own_session())
 
 
 def has_provider() -> bool:

@@ -466,10 +466,10 @@ def test_its_requests_are_on_the_page(monkeypatch):
     import httpx
 
     from ragmeter.cli.demo._page import server_with
-    from ragmeter.cli.demo.run import DemoOptions, run_demo
+    from ragmeter.cli.demo.run import run_demo
 
     monkeypatch.delenv("OTEL_EXPORTER_OTLP_ENDPOINT", raising=False)
-    outcome = run_demo(DemoOptions(offline=True))
+    outcome = run_demo(offline=True)
     server = server_with(outcome)
     server.start()
     try:

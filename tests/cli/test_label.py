@@ -11,7 +11,8 @@ from ragmeter.cli._results import ResultFile, ScoredRequest, place_of
 from ragmeter.cli.app import app
 from ragmeter.cli.label._draw import draw
 from ragmeter.cli.label._screen import grade_of
-from ragmeter.cli.label._wording import LANGUAGES, WORDINGS
+from ragmeter.cli.label._wording import WORDINGS
+from ragmeter.exporters.change_words import LANGUAGES
 from ragmeter.quality.labels import read_labels
 
 ESCAPE = "\x1b[2Jevil"

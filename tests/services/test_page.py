@@ -10,7 +10,7 @@ from page_traffic import NEW_VERSION, fall, runs
 from processes import wait_until
 
 from ragmeter.cli.demo._page import server_with
-from ragmeter.cli.demo.run import DemoOptions, run_demo, worst_request
+from ragmeter.cli.demo.run import run_demo, worst_request
 from ragmeter.requests.references import load_references
 from ragmeter.serve.page import GoldenSet, Labels, Sources, Standing
 from ragmeter.serve.store import Store, StoreOptions
@@ -56,7 +56,7 @@ def test_the_bad_retrieval_is_found_in_two_clicks(tabs, fallen, keep_picture):
 
 def test_the_demos_page_marks_the_sentence_that_was_made_up(tabs, keep_picture):
     """``ragmeter demo --page``: the request that its report shows, on the page."""
-    outcome = run_demo(DemoOptions(offline=True))
+    outcome = run_demo(offline=True)
     server = server_with(outcome)
     server.start()
     try:
