@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from rich.console import Console as RichConsole
 from rich.console import ConsoleOptions, RenderableType
+from rich.padding import Padding
 from rich.segment import Segment
 from rich.text import Text
 
@@ -24,6 +25,10 @@ class Console(RichConsole):
     def print_line(self, text: str, style: str = "") -> None:
         """Print a line verbatim: no markup, no wrapping."""
         self.print(Text(text, style), soft_wrap=True)
+
+    def print_indented(self, shown: RenderableType, style: str = "", *, by: int = 2) -> None:
+        """Print something `by` columns from the left; a text verbatim, without markup."""
+        self.print(Padding(Text(shown, style) if isinstance(shown, str) else shown, (0, 0, 0, by)))
 
 
 def say(text: str, style: str = "") -> None:

@@ -7,10 +7,8 @@ thresholds are those of the verdict.  Called by `app`.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
-from rich.padding import Padding
 from rich.text import Text
 
 from ragmeter.metrics import (
@@ -22,7 +20,7 @@ from ragmeter.metrics import (
     Score,
     VerdictRules,
 )
-from ragmeter.metrics._display.meanings import metric_with, said_of
+from ragmeter.metrics._display.meanings import Meaning, metric_with, said_of
 from ragmeter.metrics.protocol import compute_metric
 
 from ._console import Console
@@ -54,35 +52,28 @@ EXAMPLE = RagSample(
 """The request of ``docs/metrics.md``."""
 
 
-@dataclass(frozen=True, slots=True)
-class MetricPage:
+class MetricPage(NamedTuple):
     """The content of a metric's page."""
 
-    name: str
-    """The metric's name in ``--metrics`` and ``RagMeter(metrics=[...])``."""
-    scores: tuple[str, ...]
-    """Names of the metric's scores."""
-    says: str
-    """The metric's docstring without arguments: question, formula, range, needs, cost, source, statuses."""
+    meaning: Meaning
+    """The metric's description."""
     example: tuple[Score, ...]
     """The scores of `EXAMPLE`; empty if the metric asks a judge or an embedder."""
     thresholds: tuple[str, ...]
     """The verdict's use of the values, in words; empty: none."""
-    definition: str
-    """Version of the formula and prompt."""
 
     def as_json(self) -> dict[str, Any]:
         """Return the page as JSON-ready fields."""
         return {
-            "name": self.name,
-            "scores": self.scores,
-            "says": self.says,
+            "name": self.meaning.metric,
+            "scores": self.meaning.scores,
+            "says": self.meaning.says,
             "example": {
                 one.name: {"value": one.value, "status": one.status, "explanation": one.explanation}
                 for one in self.example
             },
             "thresholds": self.thresholds,
-            "definition": self.definition,
+            "definition": self.meaning.definition,
         }
 
 
@@ -94,14 +85,8 @@ def metric_page(name: str) -> MetricPage:
     """
     metric = metric_with(name)
     meaning = said_of(metric)
-    return MetricPage(
-        name=meaning.metric,
-        scores=meaning.scores,
-        says=meaning.says,
-        example=compute_metric(metric, EXAMPLE) if isinstance(metric, ComputedMetric) else (),
-        thresholds=thresholds_of(meaning.scores),
-        definition=meaning.definition,
-    )
+    example = compute_metric(metric, EXAMPLE) if isinstance(metric, ComputedMetric) else ()
+    return MetricPage(meaning, example, thresholds_of(meaning.scores))
 
 
 def thresholds_of(scores: Sequence[str]) -> tuple[str, ...]:
@@ -134,18 +119,19 @@ def thresholds_of(scores: Sequence[str]) -> tuple[str, ...]:
 
 def print_metric_page(page: MetricPage, console: Console) -> None:
     """Print the page."""
-    console.print(Text(page.name, style="bold"))
-    if page.scores != (page.name,):
-        console.print(Text(f"scores: {', '.join(page.scores)}", style="dim"))
+    meaning = page.meaning
+    console.print(Text(meaning.metric, style="bold"))
+    if meaning.scores != (meaning.metric,):
+        console.print(Text(f"scores: {', '.join(meaning.scores)}", style="dim"))
     console.print()
-    console.print(Text(page.says))
+    console.print(Text(meaning.says))
     _print_part(console, "Example", _example_lines(page))
     _print_part(
         console,
         "Thresholds of the verdict",
         page.thresholds or ("none: compare with what is usual for your application",),
     )
-    console.print(Text(f"\ndefinition {page.definition}; more: docs/metrics.md", style="dim"))
+    console.print(Text(f"\ndefinition {meaning.definition}; more: docs/metrics.md", style="dim"))
 
 
 def _example_lines(page: MetricPage) -> list[str]:
@@ -165,4 +151,4 @@ def _example_lines(page: MetricPage) -> list[str]:
 def _print_part(console: Console, title: str, lines: list[str] | tuple[str, ...]) -> None:
     console.print(Text(f"\n{title}", style="bold"))
     for line in lines:
-        console.print(Padding(Text(line), (0, 0, 0, 2)))
+        console.print_indented(line)

@@ -95,6 +95,11 @@ def read_results(path: Path) -> ResultFile:
     return found
 
 
+def texts_of(sample: RagSample) -> frozenset[str]:
+    """Return the texts that a sample has: ``question``, ``contexts``, ``answer``."""
+    return frozenset(text for text in _TEXTS if getattr(sample, text) is not None)
+
+
 def samples_at(path: Path, lines: Iterable[int]) -> dict[int, RagSample]:
     """Return the samples in some lines of a file."""
     wanted = set(lines)
@@ -154,7 +159,7 @@ def _request(name: str, row: GoodRow, found: Row | BadRow) -> ScoredRequest:
     names, has = {name}, frozenset[str]()
     if isinstance(found, Row):
         names.add(found.key)
-        has = frozenset(text for text in _TEXTS if getattr(found.sample, text) is not None)
+        has = texts_of(found.sample)
     if isinstance(trace_id := fields.get("trace_id"), str):
         names.add(trace_id)
     return ScoredRequest(

@@ -31,6 +31,7 @@ def new_table(title: str | None = None, *, caption: str | None = None) -> Table:
     )
 
 
+VERDICT_STYLES: Mapping[str, str] = {"good": "green", "suspect": "yellow", "bad": "red"}
 STANDINGS: Mapping[Standing, tuple[str, str]] = {
     "worst": ("red", "among the worst tenth of its column"),
     "low": ("yellow", "among the worst quarter"),

@@ -336,7 +336,7 @@ def metrics(
         from .metrics import list_metrics, print_metrics
 
         if as_json:
-            print_json([one.as_json() for one in list_metrics()])
+            print_json([one._asdict() for one in list_metrics()])
         else:
             print_metrics(Console())
 

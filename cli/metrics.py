@@ -8,10 +8,8 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from typing import NamedTuple
 
-from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
@@ -26,8 +24,7 @@ __all__ = ["MetricFacts", "list_metrics", "print_metrics"]
 _COST = re.compile(r"^\s*Cost:\s*(.+?)(?=\n\s*\n|\n\s*[A-Z][A-Za-z ]*:|\Z)", re.DOTALL | re.MULTILINE)
 
 
-@dataclass(frozen=True, slots=True)
-class MetricFacts:
+class MetricFacts(NamedTuple):
     """The properties of a metric, as in the listing."""
 
     name: str
@@ -48,10 +45,6 @@ class MetricFacts:
     """The measured part: ``retrieval`` or ``answer``."""
     definition: str
     """Version of the formula and prompt."""
-
-    def as_json(self) -> dict[str, Any]:
-        """Return the facts as JSON-ready fields."""
-        return {name: getattr(self, name) for name in self.__slots__}
 
 
 def list_metrics() -> list[MetricFacts]:
@@ -74,10 +67,6 @@ def _facts(name: str, metric: Metric) -> MetricFacts:
     )
 
 
-def _end(value: float | None) -> str:
-    return "" if value is None else f"{value:g}"
-
-
 def _cost(metric: Metric, docstring: str) -> str:
     if not metric.judged:
         return "free"
@@ -86,7 +75,8 @@ def _cost(metric: Metric, docstring: str) -> str:
 
 
 def _range_column(facts: MetricFacts) -> str:
-    texts = [f"{_end(low)} – {_end(high)}".strip() for low, high in facts.ranges.values()]
+    ends = [["" if end is None else f"{end:g}" for end in ends] for ends in facts.ranges.values()]
+    texts = [" – ".join(two).strip() for two in ends]
     return texts[0] if len(set(texts)) == 1 else "\n".join(("", *texts))
 
 
@@ -124,7 +114,7 @@ def _print_list(console: Console) -> None:
         if facts.scores != (facts.name,):
             lines.insert(0, "\n".join(facts.scores))
         for line in lines:
-            console.print(Padding(Text(line), (0, 0, 0, 2)))
+            console.print_indented(line)
 
 
 def _print_table(console: Console) -> None:

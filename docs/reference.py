@@ -37,10 +37,10 @@ def metrics() -> str:
     parts = ["# Metrics: a card each"]
     for facts in list_metrics():
         card = metric_page(facts.name)
-        scores = ", ".join(f"`{name}`" for name in card.scores)
-        parts.append(f"## `{card.name}`")
-        parts.append(f"Scores: {scores}. Definition: `{card.definition}`.")
-        parts.append(_as_markdown(card.says))
+        scores = ", ".join(f"`{name}`" for name in card.meaning.scores)
+        parts.append(f"## `{card.meaning.metric}`")
+        parts.append(f"Scores: {scores}. Definition: `{card.meaning.definition}`.")
+        parts.append(_as_markdown(card.meaning.says))
         values = [
             f"`{one.name}` **{one.status if one.value is None else round(one.value, 4)}**"
             for one in card.example

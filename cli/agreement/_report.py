@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from rich.padding import Padding
 from rich.text import Text
 
 from ragmeter.cli._console import Console
@@ -44,9 +43,9 @@ def print_agreements(found: Agreements, width: float, console: Console) -> None:
     for one in found.scores:
         console.print(Text.assemble((one.score, "bold"), f" {one.judge}"))
         for line in _lines(one, width):
-            console.print(Padding(Text(line), (0, 0, 0, 2)))
+            console.print_indented(line)
         for note in one.notes:
-            console.print(Padding(Text(note, style="yellow"), (0, 0, 0, 2)))
+            console.print_indented(note, "yellow")
         console.print()
 
 

@@ -14,11 +14,12 @@ from typing import Any
 from opentelemetry.sdk.trace import ReadableSpan
 from rich.padding import Padding
 from rich.syntax import Syntax
+from rich.table import Table
 from rich.text import Text
 from rich.tree import Tree
 
 from ragmeter.cli._console import Console
-from ragmeter.cli._score_table import legend, new_table, score_cell, summary_table
+from ragmeter.cli._score_table import VERDICT_STYLES, legend, new_table, score_cell, summary_table
 from ragmeter.metrics import VerdictRules
 
 from .corpus import load_chunks
@@ -33,7 +34,6 @@ _COLUMNS: tuple[tuple[str, str], ...] = (
     ("tokF1", "token_f1"),
 )
 """Headings of the table of questions, and the scores in it: first those that need no reference."""
-_VERDICT_STYLES: Mapping[str, str] = {"good": "green", "suspect": "yellow", "bad": "red"}
 VERDICT_WIDTH = len("suspect")
 
 MAX_VERDICTS = 10
@@ -98,20 +98,25 @@ def _print_fault(outcome: DemoOutcome, console: Console) -> None:
     ]
     rows.append(("answered", Text(worst.answer or "")))
     reasons = "; ".join(map(": ".join, zip(worst.verdict.codes, worst.verdict.reasons, strict=True)))
-    rows.append((word, Text(reasons, style=_VERDICT_STYLES[word])))
+    rows.append((word, Text(reasons, style=VERDICT_STYLES[word])))
     rows += [
         ("at fault", Text(f"{sentence}  ({share:.0%} of its words in the chunks)", style="red"))
         for sentence, share in _unsupported_sentences(worst)
     ]
-    grid = new_table()
-    grid.show_header = False
-    grid.box = None
-    grid.add_column(style="dim", no_wrap=True)
-    grid.add_column(overflow="fold")
-    for what, text in rows:
-        grid.add_row(what, text)
-    console.print(grid)
+    console.print(_text_grid(rows))
     console.print("No reference, no judge, no rating: the verdict comes from the texts alone.\n")
+
+
+def _text_grid(rows: Sequence[tuple[str | Text, ...]]) -> Table:
+    """Return rows of a heading and texts, of which the last one is wrapped."""
+    grid = Table.grid(padding=(0, 1, 0, 0))
+    grid.add_column(style="dim", no_wrap=True)
+    for _ in rows[0][2:]:
+        grid.add_column(no_wrap=True)
+    grid.add_column(overflow="fold")
+    for row in rows:
+        grid.add_row(*row)
+    return grid
 
 
 def _unsupported_sentences(asked: DemoQuestion) -> list[tuple[str, float]]:
@@ -147,7 +152,7 @@ def _print_verdicts(outcome: DemoOutcome, console: Console) -> None:
     if more > 0:
         table.add_row(Text("…", style="dim"), Text(f"{more} more", style="dim"))
     if good:
-        cell = Text("good", style=_VERDICT_STYLES["good"])
+        cell = Text("good", style=VERDICT_STYLES["good"])
         table.add_row(cell, Text(f"{good} of {len(outcome.asked)} questions"))
     console.print(table)
 
@@ -205,7 +210,7 @@ def _caption(outcome: DemoOutcome, columns: Sequence[tuple[str, str]], cells_mea
 def _verdict_cell(one: DemoQuestion) -> Text:
     if one.verdict is None:
         return Text("–", style="dim")
-    return Text(one.verdict.word, style=_VERDICT_STYLES[one.verdict.word])
+    return Text(one.verdict.word, style=VERDICT_STYLES[one.verdict.word])
 
 
 def _width(heading: str) -> int:
@@ -228,13 +233,13 @@ def _print_worst(outcome: DemoOutcome, console: Console) -> None:
     console.print(Text.assemble(("Worst request: ", "bold"), f"#{number} {worst.question.question}"))
     if worst.verdict is not None:
         said = f"{worst.verdict.word}: " + "; ".join(worst.verdict.reasons)
-        console.print(Padding(Text(said.removesuffix(": ")), (0, 0, 0, 2)))
+        console.print_indented(said.removesuffix(": "))
     names = ("lexical_context_relevance", "lexical_groundedness", "recall", "token_f1")
     measured = [worst.scores[name] for name in names if name in worst.scores]
     facts = [f"{one.name} {one.value:.2f}" for one in measured if one.value is not None]
-    console.print(Padding(Text(", ".join(facts), style="dim"), (0, 0, 0, 2)))
+    console.print_indented(", ".join(facts), "dim")
     if _KINDS[worst.question.kind]:
-        console.print(Padding(f"It is {_KINDS[worst.question.kind]}.", (0, 0, 0, 2)))
+        console.print_indented(f"It is {_KINDS[worst.question.kind]}.")
     homes = {text: home for home in load_chunks() for text in worst.question.contexts if text in home.text}
     rows: list[tuple[str, str, Text]] = []
     for text in missed_sentences(worst):
@@ -251,19 +256,11 @@ def _print_worst(outcome: DemoOutcome, console: Console) -> None:
 def _print_evidence(rows: Sequence[tuple[str, str, Text]], console: Console) -> None:
     if console.width < EVIDENCE_WIDTH:
         for what, where, text in rows:
-            console.print(Padding(Text(f"{what} {where}".strip(), style="dim"), (0, 0, 0, 2)))
-            console.print(Padding(text, (0, 0, 0, 4)))
+            console.print_indented(f"{what} {where}".strip(), "dim")
+            console.print_indented(text, by=4)
         console.print()
         return
-    grid = new_table()
-    grid.show_header = False
-    grid.box = None
-    grid.add_column(style="dim", no_wrap=True)
-    grid.add_column(no_wrap=True)
-    grid.add_column(overflow="fold")
-    for what, where, text in rows:
-        grid.add_row(what, where, text)
-    console.print(Padding(grid, (0, 0, 1, 2)))
+    console.print(Padding(_text_grid(rows), (0, 0, 1, 2)))
 
 
 def _shorten(text: str, limit: int = 110) -> Text:
@@ -280,16 +277,16 @@ def _print_telemetry(outcome: DemoOutcome, console: Console) -> None:
         f"{len(collected.events)} events gen_ai.evaluation.result, one per score and verdict",
         f"{len(points)} metrics with {sum(points.values())} series: " + ", ".join(points),
     ):
-        console.print(Padding(Text(line), (0, 0, 0, 2)))
+        console.print_indented(line)
     worst = worst_request(outcome.asked)
     tree = _trace_tree(collected.spans, worst) if worst is not None else None
     if tree is not None:
-        console.print(Padding("The worst request's trace, as your backend shows it:", (0, 0, 0, 2)))
-        console.print(Padding(tree, (0, 0, 0, 4)))
+        console.print_indented("The worst request's trace, as your backend shows it:")
+        console.print_indented(tree, by=4)
     _print_deliveries(outcome, console)
     if not outcome.deliveries:
         hint = "ragmeter demo --otlp http://localhost:4318 sends all of it to your own backend."
-        console.print(Padding(Text(hint, style="dim"), (0, 0, 0, 2)))
+        console.print_indented(hint, "dim")
     console.print()
 
 
@@ -298,12 +295,12 @@ def _print_deliveries(outcome: DemoOutcome, console: Console) -> None:
         said = ("arrived", "green") if delivery.accepted else ("did not arrive", "red")
         line = f"{delivery.signal}: {delivery.items} {_ITEMS[delivery.signal]} sent to {delivery.endpoint} "
         why = "" if delivery.accepted else f": {delivery.detail}"
-        console.print(Padding(Text.assemble(line, said, why), (0, 0, 0, 2)))
+        console.print_indented(Text.assemble(line, said, why))
     arrived = [one.signal for one in outcome.deliveries if one.accepted]
     if 0 < len(arrived) < len(outcome.deliveries):
         only = " ".join(f"--signal {signal}" for signal in arrived)
         hint = f"The backend takes {' and '.join(arrived)}; the same without complaint: {only}"
-        console.print(Padding(Text(hint, style="dim"), (0, 0, 0, 2)))
+        console.print_indented(hint, "dim")
 
 
 _ITEMS = {"traces": "spans", "logs": "events", "metrics": "metric series"}
@@ -339,7 +336,7 @@ def _span_label(span: ReadableSpan) -> Text:
     label = Text.assemble((span.name, "bold"), (f"  {took_ms:.1f} ms", "dim"))
     verdict = (span.attributes or {}).get("ragmeter.verdict")
     if verdict is not None:
-        label.append(f"\nragmeter.verdict={verdict}", style=_VERDICT_STYLES[str(verdict)])
+        label.append(f"\nragmeter.verdict={verdict}", style=VERDICT_STYLES[str(verdict)])
     prefix = "ragmeter.score."
     scores = [
         f"{key}={value:.2f}"

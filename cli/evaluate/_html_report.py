@@ -106,7 +106,8 @@ def render_page(evaluation: EvaluationReport) -> str:
             _gaps(evaluation),
         )
     )
-    below = _unreadable(evaluation) + _meanings(meant) + _foot(evaluation)
+    folded = _fold("meanings", "What the scores mean", meant)
+    below = _unreadable(evaluation) + folded + _foot(evaluation)
     full = _in_full(evaluation, MAX_BYTES - len((head + above + below).encode("utf-8", "replace")))
     rows = [
         html.ShownRow(
@@ -284,10 +285,6 @@ def _unreadable(evaluation: EvaluationReport) -> str:
     if evaluation.bad_row_count > len(shown):
         rows += f"<li>and {evaluation.bad_row_count - len(shown):,} more</li>"
     return f'<h2 id="unreadable">Rows that could not be read</h2><ul>{rows}</ul>'
-
-
-def _meanings(meant: str) -> str:
-    return _fold("meanings", "What the scores mean", meant)
 
 
 def _fold(link: str, title: str, details: str) -> str:

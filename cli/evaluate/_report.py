@@ -16,6 +16,7 @@ from rich.text import Text
 from ragmeter.cli._console import Console
 from ragmeter.cli._score_table import (
     NARROW,
+    VERDICT_STYLES,
     interval_cell,
     new_table,
     number_cell,
@@ -172,9 +173,6 @@ def _comparison_table(compared: Sequence[tuple[Check, str]], *, width: int) -> T
     return table
 
 
-_STYLES = {"good": "green", "suspect": "yellow", "bad": "red"}
-
-
 def verdict_lines(verdicts: Verdicts) -> list[Text]:
     """Return the numbers of good, suspect and bad rows with their reasons; empty without verdicts."""
     if not verdicts.words:
@@ -183,7 +181,7 @@ def verdict_lines(verdicts: Verdicts) -> list[Text]:
     words = Text.assemble("Verdicts: ")
     for place, (word, count) in enumerate(verdicts.by_word()):
         words.append(", " if place else "")
-        words.append(f"{count} {word} ({count / judged:.0%})", style=_STYLES[word])
+        words.append(f"{count} {word} ({count / judged:.0%})", style=VERDICT_STYLES[word])
     if verdicts.unjudged:
         words.append(f", {verdicts.unjudged} without one", style="dim")
     codes = ", ".join(f"{count} {code}" for code, count in verdicts.by_code())

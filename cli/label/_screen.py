@@ -8,7 +8,6 @@ from __future__ import annotations
 import sys
 import unicodedata
 
-from rich.padding import Padding
 from rich.text import Text
 from typer import getchar
 
@@ -70,7 +69,7 @@ class Screen:
                 name = f"[{number}]" if context.id is None else f"[{number}] {_safe(context.id)}"
                 self._text(name, context.text, LONGEST["contexts"], whole=whole, style="cyan")
             if not sample.contexts:
-                self._print_indented(words.nothing)
+                self._console.print_indented(words.nothing)
         if "answer" in NEEDED.get(self._score, NEEDED_OF_ANY) and sample.answer is not None:
             self._text(words.answer, sample.answer, LONGEST["answer"], whole=whole)
         asked = words.asked.get(self._score) or words.asked_of_any.format(score=self._score)
@@ -102,12 +101,9 @@ class Screen:
     def _text(self, title: str, text: str, longest: int, *, whole: bool, style: str = "bold") -> None:
         self._console.print(Text(title, style=style))
         shown = text if whole or len(text) <= longest else text[:longest]
-        self._print_indented(_safe(shown) or self._wording.nothing)
+        self._console.print_indented(_safe(shown) or self._wording.nothing)
         if len(shown) < len(text):
-            self._print_indented(self._wording.more.format(hidden=len(text) - len(shown)), "dim")
-
-    def _print_indented(self, text: str, style: str = "") -> None:
-        self._console.print(Padding(Text(text, style=style), (0, 0, 0, 2)))
+            self._console.print_indented(self._wording.more.format(hidden=len(text) - len(shown)), "dim")
 
 
 def _safe(text: str) -> str:

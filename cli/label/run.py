@@ -18,7 +18,7 @@ from typing import get_args
 from ragmeter.cli._console import Console
 from ragmeter.cli._interrupt import whole
 from ragmeter.cli._output_paths import check_output_paths
-from ragmeter.cli._results import ResultFile, ScoredRequest, read_results, samples_at
+from ragmeter.cli._results import ResultFile, ScoredRequest, read_results, samples_at, texts_of
 from ragmeter.exporters.change_words import Language
 from ragmeter.metrics import ConfigurationError, RagSample
 from ragmeter.metrics._display.wording import percent
@@ -83,9 +83,7 @@ def _name_texts(results: ResultFile, data: Path) -> None:
     by_key = {one.request: one for one in results.requests}
     for row in read_samples(data):
         if isinstance(row, Row) and (request := by_key.get(row.key)) is not None:
-            texts = ("question", "contexts", "answer")
-            request.line = row.line
-            request.has = frozenset(name for name in texts if getattr(row.sample, name) is not None)
+            request.line, request.has = row.line, texts_of(row.sample)
 
 
 def _known(options: LabelOptions) -> list[Label]:
