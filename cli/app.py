@@ -213,7 +213,7 @@ def evaluate(
         # Before anything is opened, and long before a judge is paid.
         data = files_of(data or ())
         check_data(data, merge=merge)
-        written = None if out is None or out.is_dir() or not out.suffix else out
+        written = out if out is not None and (out.suffix or out.is_file()) and not out.is_dir() else None
         for path in filter(None, (*data, baseline, compare)):
             check_output_paths(
                 path, out=written, html=html, summary_markdown=summary_markdown, judge_cache=judge_cache

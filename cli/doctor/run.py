@@ -32,10 +32,10 @@ def examine(otlp: str | None = None, chunks: Path | None = None, *, judge: bool 
 
     yield from check_packages()
     yield from check_configuration()
-    yield from check_golden(settings_or_none(), chunks)
+    settings = settings_or_none()
+    yield from check_golden(settings, chunks)
     yield from check_instrumentations(os.environ)
     yield from check_queue(os.environ)
-    settings = settings_or_none()
     if settings is not None:
         yield from check_shared(settings)
     if installed_version("opentelemetry-sdk") is None:

@@ -28,62 +28,48 @@ class SkippedRow(NamedTuple):
     """A row that could not be read."""
 
     file: str
-    """Name of its file."""
     line: int
-    """Its line, counted from 1."""
+    """Counted from 1."""
     reason: str
-    """Reason for skipping it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EvaluateOptions:
-    """The options of the command line."""
+    """The options of `ragmeter evaluate`, whose help says what they mean."""
 
     data: Path | Sequence[Path]
-    """The data set: one file, or several."""
     metrics: Sequence[str | Metric] = ()
-    """Presets, names of metrics, or metrics; empty: the golden ones for rows with a reference, the live
-    ones for the others."""
+    """Empty: the golden ones for rows with a reference, the live ones for the others."""
     judge: Judge | None = None
-    """The judge for judged metrics, or None."""
     columns: Columns = field(default_factory=Columns)
-    """The columns of the data set for each field."""
     judge_key: str | None = None
     """The variable with the judge's key, if the judge gets a test question before the first row."""
     out: Path | None = None
-    """File of JSON lines, or folder of Parquet parts, that stores scores for resuming; or None."""
     shard: str | None = None
-    """The rows to score, ``i/n``: for a folder."""
     merge: bool = False
-    """Whether to report on all shards of a folder, and score nothing."""
     with_text: bool = False
-    """Whether parts include questions, explanations and the texts of the evidence."""
     page: bool = False
     """Whether a page needs the texts of the worst rows."""
     fused: bool = False
-    """Whether to judge precision, recall, relevancy and the live scores in one call, if no metrics are
-    named."""
     concurrency: int = 16
-    """Rows scored at the same time; more than one only helps judged metrics."""
     limit: int | None = None
-    """Number of rows to score, from the first."""
     engine: str | None = None
-    """The scoring engine, for a folder: ``ray``; None: this process."""
     processes: int | None = None
-    """Number of an engine's processes; None: one per core."""
     asked: Criteria = field(default_factory=Criteria)
     """The limits and the baseline to decide by."""
     segments: Sequence[str] = ()
-    """Names of the segments, as of ``RagMeter(segments=...)``."""
     gaps: bool = False
-    """Whether to look for topics that go badly."""
     compare: Path | None = None
-    """Another retriever's results for the same questions; None: no comparison."""
 
     @property
     def files(self) -> tuple[Path, ...]:
         """The files of the data set."""
         return (self.data,) if isinstance(self.data, Path) else tuple(self.data)
+
+    @property
+    def spent(self) -> JudgeStats:
+        """The judge's work and cost so far."""
+        return JudgeStats() if self.judge is None else self.judge.stats
 
     @property
     def folder(self) -> Path | None:
@@ -106,35 +92,28 @@ class EvaluationReport:
     rows: int
     """Number of readable rows; equal rows count separately."""
     worst: Sequence[WorstRow]
-    """The rows to look at first, worst first."""
+    """Worst first."""
     bad_rows: Sequence[SkippedRow]
     """The rows that were skipped, the first `MAX_BAD_ROWS` of them."""
     bad_row_count: int
-    """Number of skipped rows."""
     summaries: Sequence[ScoreSummary]
-    """Summaries, one per score name."""
+    """One per score name."""
     resumed: int
     """Number of rows that an earlier run had finished."""
     duration_s: float
-    """Wall time in seconds."""
     spent: JudgeStats = field(default_factory=JudgeStats)
-    """The judge's calls and their cost."""
     judge_model: str | None = None
-    """The judge's model, if any."""
     failures: Failures = field(default_factory=Failures)
     """Scores lost to a failing judge or metric."""
     verdicts: Verdicts = field(default_factory=Verdicts)
-    """Number of good, suspect and bad rows."""
     decision: Decision | None = None
-    """The decision; None: nothing was to be decided."""
+    """None: nothing was to be decided."""
     segments: Mapping[str, Sequence[ScoreSummary]] = field(default_factory=dict)
     """The summaries of each segment, such as ``language:zh``."""
     unscored: Sequence[str] = ()
     """Files without any score with a value."""
     gaps: FoundGaps | None = None
-    """The topics that go badly; None: not requested."""
     comparison: Comparison | None = None
-    """The comparison with another retriever; None: not requested."""
     at: float = field(default_factory=time.time)
     """Time of its end, in unix seconds."""
     recorded: bool = False

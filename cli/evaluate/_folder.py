@@ -19,12 +19,10 @@ import pyarrow as pa
 
 from ragmeter.cli._console import say
 from ragmeter.cli._judge_question import ask_first
-from ragmeter.cli._output_paths import check_output_paths
 from ragmeter.cli._progress import judge_note, progress
 from ragmeter.metrics import ConfigurationError, MissingDependencyError, RagSample
 from ragmeter.metrics._files.rows import BadRow, count_rows
 from ragmeter.metrics._files.samples import read_samples
-from ragmeter.metrics.judge.protocol import JudgeStats
 from ragmeter.metrics.protocol import lacks_input
 from ragmeter.quality.decision import check_limits
 from ragmeter.quality.row_scores import RowScores
@@ -59,8 +57,6 @@ def evaluate_into_folder(options: EvaluateOptions) -> EvaluationReport:
         return _merge(options, path, began)
     if not options.files:
         raise ConfigurationError("name a data set; only --merge needs none")
-    for file in options.files:
-        check_output_paths(file)
     shard = Shard(0, 1) if options.shard is None else shard_of(options.shard)
     engine = _engine(options)
     total = sum(map(count_rows, options.files))
@@ -73,17 +69,21 @@ def evaluate_into_folder(options: EvaluateOptions) -> EvaluationReport:
     )
     with Folder(path, shard) as folder, scorer:
         first = None
-        if options.judge is not None and options.judge_key is not None and _judges(scorer):
+        judges = any(metric.judged for metric in scorer.metrics)
+        if options.judge is not None and options.judge_key is not None and judges:
             first = partial(ask_first, options.judge, options.judge_key)
         archive = Archive(options, scorer, asked, folder, shard, first)
         for damaged in archive.damaged:
             say(f"{damaged}: damaged, its rows are scored again; remove it", "yellow")
         with progress("scoring", min(total, options.limit or total)) as advance:
-            beside = partial(_beside, options)
+
+            def note() -> str:
+                return judge_note(options.spent)
+
             if engine is None:
-                asyncio.run(archive.run(advance, beside))
+                asyncio.run(archive.run(advance, note))
             else:
-                archive.run_with(partial(engine, scorer), advance, beside)
+                archive.run_with(partial(engine, scorer), advance, note)
         resumed = archive.resumed
         del archive  # free its memory: the list now has the rows
         listed = RowList({shard: folder.lists()[shard]}, options.segments)
@@ -148,14 +148,6 @@ def _processes(options: EvaluateOptions) -> int:
     return options.processes or os.cpu_count() or 1
 
 
-def _beside(options: EvaluateOptions) -> str:
-    return judge_note(_judge_stats(options))
-
-
-def _judges(scorer: Scorer) -> bool:
-    return any(metric.judged for metric in scorer.metrics)
-
-
 def _spared_scores(scorer: Scorer) -> dict[str, list[str]]:
     """Return, by name, the scores that rows without a reference, or without stages, do not get."""
     nothing = RagSample(question=None)
@@ -165,10 +157,6 @@ def _spared_scores(scorer: Scorer) -> dict[str, list[str]]:
         for name in metric.score_names
     }
     return {name: inputs for name, inputs in found.items() if inputs}
-
-
-def _judge_stats(options: EvaluateOptions) -> JudgeStats:
-    return JudgeStats() if options.judge is None else options.judge.stats
 
 
 def _report(options: EvaluateOptions, folder: Folder, listed: RowList, began: float) -> EvaluationReport:
@@ -191,7 +179,7 @@ def _report(options: EvaluateOptions, folder: Folder, listed: RowList, began: fl
         files,
         began,
         order=[] if asked is None else [*asked.measurements],
-        spent=_judge_stats(options),
+        spent=options.spent,
         judge_model=None if asked is None else asked.judge_model,
     )
 

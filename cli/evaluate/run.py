@@ -15,14 +15,12 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from ragmeter.cli._judge_question import ask_first
-from ragmeter.cli._output_paths import check_output_paths
 from ragmeter.cli._progress import Advance, judge_note, progress
 from ragmeter.metrics import ConfigurationError, Metric, MissingDependencyError, Score, Verdict, VerdictRules
 from ragmeter.metrics._files.columns import Columns
 from ragmeter.metrics._files.rows import BadRow, count_rows
 from ragmeter.metrics._files.samples import Row, read_samples
 from ragmeter.metrics._measuring import measurement_key
-from ragmeter.metrics.judge.protocol import JudgeStats
 from ragmeter.metrics.protocol import lacks_input, run_metric
 from ragmeter.metrics.registry import resolve_metrics
 from ragmeter.quality.decision import check_limits
@@ -77,8 +75,6 @@ def run_evaluation(options: EvaluateOptions) -> EvaluationReport:
         return evaluate_into_folder(options)
     if options.shard is not None or options.merge or options.with_text or options.engine:
         raise ConfigurationError("--shard, --merge, --with-text and --engine need --out DIR, a folder")
-    for path in options.files:
-        check_output_paths(path, out=options.out)
     metrics = choose_metrics(options)
     check_limits(options.asked.limits, metrics)
     total = sum(map(count_rows, options.files))
@@ -94,7 +90,7 @@ def run_evaluation(options: EvaluateOptions) -> EvaluationReport:
         options.files,
         began,
         resumed=run.resumed,
-        spent=run.spent,
+        spent=options.spent,
         judge_model=run.model,
         gaps=None if run.gaps is None else run.gaps.found(),
         comparison=None if run.other is None else run.other.result(),
@@ -118,10 +114,9 @@ class _Pass:
     """One pass over the data set: reads, scores and aggregates one row after the other."""
 
     def __init__(self, options: EvaluateOptions, metrics: Sequence[Metric], kept: ScoreFile) -> None:
+        self._options = options
         self._judge = options.judge
         self.model = None if options.judge is None else options.judge.model
-        self._concurrency = options.concurrency
-        self._limit = options.limit
         self._found = _rows_of(options.files, options.columns)
         self._measurements = [(metric, measurement_key(metric, self.model)) for metric in metrics]
         # If the metrics were not chosen, a row gets only those that it has inputs for.
@@ -136,13 +131,7 @@ class _Pass:
             None if options.compare is None else OtherRetriever(options.compare, options.columns, options.judge)
         )
         self._rules = VerdictRules()
-        self._key = options.judge_key
         self._asking: asyncio.Task[None] | None = None
-
-    @property
-    def spent(self) -> JudgeStats:
-        """The judge's work and cost so far."""
-        return JudgeStats() if self._judge is None else self._judge.stats
 
     async def score_all(self, total: int) -> None:
         """Score every row; `total` is for the progress bar only."""
@@ -150,18 +139,19 @@ class _Pass:
         async def work(advance: Advance) -> None:
             while (row := self._next_row()) is not None:
                 await self._score(row)
-                advance(judge_note(self.spent))
+                advance(judge_note(self._options.spent))
 
         try:
             with progress("scoring", total) as advance:
-                await asyncio.gather(*(work(advance) for _ in range(self._concurrency)))
+                await asyncio.gather(*(work(advance) for _ in range(self._options.concurrency)))
         finally:
             if self._judge is not None:
                 await self._judge.aclose()
 
     def _next_row(self) -> Row | None:
         """Return the next readable row; record the unreadable ones before it."""
-        while self._limit is None or self.rows < self._limit:
+        limit = self._options.limit
+        while limit is None or self.rows < limit:
             file, found = next(self._found, (None, None))
             if file is None or found is None:
                 break
@@ -223,9 +213,9 @@ class _Pass:
             self._kept.add(row, measured, self._verdict(row, known))
 
         judged = [(metric, key) for metric, key in missing if metric.judged]
-        if judged and self._judge is not None and self._key is not None:
+        if judged and self._judge is not None and (variable := self._options.judge_key) is not None:
             if self._asking is None:
-                self._asking = asyncio.create_task(ask_first(self._judge, self._key))
+                self._asking = asyncio.create_task(ask_first(self._judge, variable))
             await asyncio.shield(self._asking)
 
         async def judge(metric: Metric, key: str) -> None:
