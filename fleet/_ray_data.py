@@ -129,11 +129,7 @@ def score_tables(
 ) -> Iterator[Any]:
     """Yield tables of scores in no particular order; inside `cluster`.
 
-    Args:
-        pieces: Functions that read rows, each in its own process.
-        build: Makes the scorer, once in each scoring process.
-        processes: Number of scoring processes; at least 1.
-        rows: Most rows per call of a process.
+    Each of `pieces` reads rows in its own process; `build` makes the scorer, once in each scoring process.
 
     Raises:
         ConfigurationError: Rows failed after `DEATHS` retries because their process died, or reading or

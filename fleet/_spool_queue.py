@@ -15,11 +15,7 @@ from .transport import TransportDownError
 
 
 class SpoolQueue:
-    """The queue of a spool folder.
-
-    Args:
-        folder: The folder.
-    """
+    """The queue of a spool folder."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder

@@ -59,12 +59,7 @@ class SampleMeasurement:
         """Whether any metric needs a model, and so `measure`."""
 
     def metrics_of(self, sample: RagSample, only: Callable[[Metric], bool] | None = None) -> list[Metric]:
-        """Return the metrics of a sample, in order.
-
-        Args:
-            sample: The sample.
-            only: Filter of the metrics; None: all.
-        """
+        """Return the metrics of a sample that pass the filter `only`, in order."""
         return [
             metric
             for metric in self.metrics

@@ -26,12 +26,7 @@ def lacking_said(counts: Mapping[str, float]) -> str:
 def ungrounded(summary: str | None, value: float | None) -> dict[str, float] | None:
     """Return the share of an answer's words that no chunk has, by kind; the sum is 1 - `value`.
 
-    Args:
-        summary: Summary of the score.
-        value: Value of the score.
-
-    Returns:
-        None: No value, or the summary of another version.
+    None: no value of the score, or the summary of another version.
     """
     if value is None or summary is None:
         return None

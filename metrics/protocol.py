@@ -304,13 +304,7 @@ def reads_reference(metric: Metric) -> bool:
 
 
 def lacks_input(metric: Metric, sample: RagSample, inputs: Sequence[str]) -> bool:
-    """Return whether a metric reads an input that is missing completely from a request.
-
-    Args:
-        metric: The metric.
-        sample: The request.
-        inputs: The inputs to check: ``reference``, ``stages``.
-    """
+    """Return whether a metric reads one of these inputs, ``reference`` or ``stages``, that a request lacks."""
     read = {whole for _, options in _options(tuple(metric.needs)) for whole, _ in options}
     return any(name in read and getattr(sample, name) is None for name in inputs)
 
@@ -354,16 +348,7 @@ def scores_without_value(
     missing: str | None = None,
     names: Sequence[str] | None = None,
 ) -> tuple[Score, ...]:
-    """Build the scores of a metric without a value, all for the same reason.
-
-    Args:
-        metric: The metric.
-        status: Why there is no value.
-        explanation: The same in a sentence.
-        error_type: Low-cardinality class of the error.
-        missing: The missing field, as in `Metric.needs`.
-        names: The names of the scores; None: all.
-    """
+    """Build the scores of a metric, all or those with these `names`, without a value for the same reason."""
     build = Score if missing is None else _missing_input
     return tuple(
         build(
@@ -504,10 +489,7 @@ def compute_metric(
 ) -> tuple[Score, ...]:
     """Run a computed metric; never raises `Exception`, always one score per name.
 
-    Args:
-        metric: The metric.
-        sample: The sample.
-        max_text_chars: Longest text; the metric is skipped if it reads a longer one. None: no limit.
+    It is skipped if it reads a text of more than `max_text_chars` characters. None: no limit.
     """
     try:
         unmeasurable = _not_measurable(metric, sample, max_text_chars)

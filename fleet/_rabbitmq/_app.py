@@ -39,11 +39,8 @@ def worker_app(
 ) -> Celery:
     """Return the application of a worker.
 
-    Args:
-        address: The broker and its queue.
-        make: Makes the scorer in each process of the worker: its threads do not survive a fork.
-        consumer: The dotted name of the class that consumes messages.
-        limit_s: Time limit of a message in seconds; None: the broker's.
+    `make` is called in each of its processes, as a scorer's threads do not survive a fork; `consumer` is the
+    dotted name of the class that consumes messages.
     """
     for name in [name for name in os.environ if name.startswith("CELERY_")]:
         del os.environ[name]  # another application's settings would replace broker and results

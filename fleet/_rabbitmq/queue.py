@@ -21,11 +21,7 @@ _FOREIGN = "not a message of ragmeter, or unreadable"
 
 
 class RabbitQueue:
-    """The two queues of one broker.
-
-    Args:
-        address: The broker.
-    """
+    """The two queues of one broker."""
 
     def __init__(self, address: BrokerAddress) -> None:
         self._address = address

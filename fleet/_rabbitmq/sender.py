@@ -37,25 +37,14 @@ class RabbitSender:
         return f"RabbitSender({self._address.shown})"
 
     def send(self, body: bytes, *, count: int) -> None:
-        """Publish a message and return when the broker has confirmed it.
-
-        An open connection that turns out to be cut, as load balancers do with idle ones, is reopened at once,
-        and the message repeated. It may then arrive twice, as after a timeout.
-
-        Args:
-            body: The message.
-            count: Number of its requests.
-
-        Raises:
-            TransportDownError: The broker is unreachable, hangs, refuses or is full.
-        """
+        """Publish a message and return when the broker has confirmed it; see `Sender.send`."""
         self.publish(message(body, count=count), self._address.queue)
 
     def publish(self, made: amqp.Message, queue: str) -> None:
         """Publish a prepared message, as `send` does.
 
-        Raises:
-            TransportDownError: As `send`.
+        An open connection that turns out to be cut, as load balancers do with idle ones, is reopened at once,
+        and the message repeated. It may then arrive twice, as after a timeout.
         """
         was_open = self._channel is not None
         try:

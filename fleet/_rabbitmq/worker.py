@@ -45,18 +45,7 @@ def run_worker(
 ) -> bool:
     """Work until SIGTERM or SIGINT; current messages are still scored and acknowledged.
 
-    Args:
-        address: The broker and its queue.
-        make: Makes the scorer in each process.
-        processes: Number of processes.
-        once: End when the queue is empty.
-        limit_s: Time limit of a message in seconds; None: the broker's.
-
-    Returns:
-        Whether it ended as requested.
-
-    Raises:
-        ConfigurationError: Raised by `make`.
+    See `transport.run_worker`; without `limit_s` the time limit of a message is the broker's.
     """
     _try(make)
     # Celery's deprecations, and warnings about options we do not use.

@@ -30,12 +30,7 @@ def connect(
 ) -> Caller:
     """Return the caller of the endpoint; makes a client at once, so that errors are raised early.
 
-    Args:
-        whose: Name of the caller.
-        base_url: The endpoint; None: ``OPENAI_BASE_URL``, else OpenAI's own.
-        api_key: The key; None: ``OPENAI_API_KEY``. Optional for an endpoint with an address.
-        headers: Sent with every call.
-        api_version: Set for Azure's dated API.
+    `OpenAIJudge` describes the arguments.
 
     Raises:
         MissingDependencyError: The package ``openai``, or one it needs, is not installed.

@@ -65,17 +65,8 @@ class _OnLoop(Generic[I, R]):
 class BatchedModel(ABC, Generic[I, R]):
     """Sends items to a model. Thread-safe; works on several event loops; a fork starts empty.
 
-    Args:
-        name: The model's name; it is part of every score's ``definition``: another model is another score.
-        batch_size: Most items of one call.
-        concurrency: Most concurrent calls, per event loop.
-        timeout_s: Seconds for one call.
-        max_known: Most cached results; the least recently used is evicted first.
-        max_bytes: Memory for them.
-        budget: Limits on calls and tokens per minute; tokens are estimated. None: no limits.
-
-    Raises:
-        ConfigurationError: A number is out of range, or the name is empty.
+    At most `max_known` results are cached, in at most `max_bytes`; the least recently used is evicted first.
+    `Embedder` and `SpanDetector` describe the other arguments.
     """
 
     whose: ClassVar[str]
@@ -134,11 +125,9 @@ class BatchedModel(ABC, Generic[I, R]):
         """Return the bytes of a cached result."""
 
     async def results(self, items: Sequence[tuple[bytes, I]], group: Hashable = None) -> list[R]:
-        """Return the result of each item; known results are not requested again.
+        """Return the result of each item, given with its key; known results are not requested again.
 
-        Args:
-            items: Items with their keys.
-            group: Items of different groups are sent in different calls.
+        Items of different groups are sent in different calls.
 
         Raises:
             JudgeError: A call failed (``error_type`` has the class), there is no room in the budget (status

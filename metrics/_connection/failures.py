@@ -186,13 +186,9 @@ class FailedCall(Exception):  # noqa: N818 -- never leaves judge or embedder
 
 
 def failed_reply(status: int, headers: Mapping[str, str], body: bytes, *, stated: bool = True) -> FailedCall:
-    """Return the failure of a reply with an error status.
+    """Return the failure of a reply with an error status, by the beginning of its body.
 
-    Args:
-        status: The HTTP status, outside 200 to 299.
-        headers: The reply's headers; their case does not matter.
-        body: The beginning of its body.
-        stated: False: the status is a guess; the body may have any meaning.
+    If the status is not `stated` it is a guess, and the body may have any meaning.
     """
     words = _server_words(body)
     retry_after_s = asked_pause_s(status, headers, words.delay, longest_s=_LONGEST_ASKED_S)

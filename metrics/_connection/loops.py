@@ -13,11 +13,7 @@ T = TypeVar("T")
 
 
 class PerLoop(Generic[T]):
-    """One instance for each event loop. Thread-safe; a forked child starts without any.
-
-    Args:
-        make: Makes an instance for the running loop.
-    """
+    """One instance for each event loop. Thread-safe; a forked child starts without any."""
 
     def __init__(self, make: Callable[[], T]) -> None:
         self._make = make

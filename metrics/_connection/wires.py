@@ -183,11 +183,7 @@ def _cause(error: BaseException) -> str:
 
 
 class Wire:
-    """A client of ``openai``. Belongs to one event loop; has no limits.
-
-    Args:
-        client: The client for posts.
-    """
+    """A client of ``openai``. Belongs to one event loop; has no limits."""
 
     def __init__(self, client: AsyncOpenAI) -> None:
         import openai  # noqa: PLC0415 -- optional dependency
@@ -246,12 +242,7 @@ class _OpenWire:
 
 
 class Wires:
-    """The connections and slots of one event loop.
-
-    Args:
-        caller: Makes another client when the others are busy.
-        concurrency: Most concurrent calls on the wire.
-    """
+    """The connections of one event loop, and its slots: one for each concurrent call on the wire."""
 
     def __init__(self, caller: Caller, concurrency: int) -> None:
         self._caller = caller

@@ -19,9 +19,6 @@ def frame_of_rows(rows: Sequence[ShownRow]) -> Any:
     """Return a pandas frame, a row per request: question, verdict, codes, and each score.
 
     A score without a value is ``<NA>``, never 0.
-
-    Raises:
-        MissingDependencyError: pandas is not installed.
     """
     names = dict.fromkeys(name for row in rows for name in row.scores)
     return frame_of_fields(
@@ -35,11 +32,7 @@ def frame_of_rows(rows: Sequence[ShownRow]) -> Any:
 
 
 def frame_of_scores(scores: Iterable[Score]) -> Any:
-    """Return a pandas frame, a row per score: ``score``, ``value``, ``status``, ``label``, ``explanation``.
-
-    Raises:
-        MissingDependencyError: pandas is not installed.
-    """
+    """Return a pandas frame, a row per score: ``score``, ``value``, ``status``, ``label``, ``explanation``."""
     listed = list(scores)
     frame = frame_of_fields(
         {"score": [score.name for score in listed]}, {"value": [score.value for score in listed]}
@@ -50,11 +43,7 @@ def frame_of_scores(scores: Iterable[Score]) -> Any:
 
 
 def frame_of_summaries(summaries: Iterable[ScoreSummary]) -> Any:
-    """Return a pandas frame, a row per score name: number of values, mean, interval, percentiles.
-
-    Raises:
-        MissingDependencyError: pandas is not installed.
-    """
+    """Return a pandas frame, a row per score name: number of values, mean, interval, percentiles."""
     listed = list(summaries)
     numbers = ("mean", "mean_low", "mean_high", "p10", "p50", "p90")
     return frame_of_fields(

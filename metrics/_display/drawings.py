@@ -74,12 +74,7 @@ def _description(one: ScoreSummary, low: float, high: float) -> str:
 
 
 def verdict_bar(words: Mapping[str, int], unjudged: int = 0) -> str:
-    """Draw the numbers of good, suspect, bad and unjudged requests as parts of one bar.
-
-    Args:
-        words: Number of requests by the word of their verdict.
-        unjudged: Number of requests without a verdict.
-    """
+    """Draw the numbers of good, suspect, bad and unjudged requests as parts of one bar."""
     parts = [*((word, words.get(word, 0)) for word in ("bad", "suspect", "good")), ("", unjudged)]
     total = sum(count for _, count in parts)
     if not total:

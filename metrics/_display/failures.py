@@ -32,13 +32,7 @@ class Failures:
         return bool(self.counts)
 
     def add(self, score: Score, place: str, count: int = 1) -> None:
-        """Count a score if it failed.
-
-        Args:
-            score: The score.
-            place: The place of its row.
-            count: Number of rows that it represents.
-        """
+        """Count a score if it failed: one for each of the `count` rows that it represents."""
         if score.status in FAILED:
             kind = (score.status, score.error_type)
             self.counts[kind] += count

@@ -92,12 +92,7 @@ def verdict_word(verdict: Verdict | None) -> str:
 
 
 def verdict_summary(words: Mapping[str, int], unjudged: int = 0) -> str:
-    """Return the numbers of bad, suspect and good requests, also as a bar; empty without requests.
-
-    Args:
-        words: Number of requests by the word of their verdict.
-        unjudged: Number of requests without a verdict.
-    """
+    """Return the numbers of bad, suspect, good and unjudged requests, also as a bar; empty without requests."""
     total = sum(words.values()) + unjudged
     shares = "".join(
         f'<li><span class="word {word}">{SIGNS[word]} {word}</span> <b>{words[word]}</b> '
@@ -113,9 +108,7 @@ def verdict_summary(words: Mapping[str, int], unjudged: int = 0) -> str:
 def summary_table(summaries: Sequence[ScoreSummary], notes: Mapping[str, str] | None = None) -> str:
     """Return a table of scores: mean with interval, distribution, percentiles, and missing values.
 
-    Args:
-        summaries: The summaries; those without any value come last.
-        notes: HTML below the names.
+    Scores without any value come last; `notes` are HTML below the names.
     """
     rows = []
     for one in valued_first(summaries):
@@ -157,11 +150,8 @@ def rows_table(rows: Sequence[ShownRow], usual: Mapping[str, ScoreSummary]) -> s
     """Return a table of requests: question and verdict with reasons, and all scores side by side.
 
     Scores without a better direction are left out, and those without a value in any of the rows. A value
-    among the worst tenth of its score is marked, ▼, one among the worst quarter coloured.
-
-    Args:
-        rows: The requests, in order.
-        usual: All values of each score, by name, in the order of the columns.
+    among the worst tenth of its score is marked, ▼, one among the worst quarter coloured. `usual` has all
+    values of each score, in the order of the columns.
     """
     there = dict.fromkeys(
         name

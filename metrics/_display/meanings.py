@@ -34,11 +34,7 @@ class Meaning(NamedTuple):
 
 
 def metric_with(name: str) -> Metric:
-    """Return a metric by its name, or by the name of one of its scores.
-
-    Raises:
-        UnknownMetricError: Unknown name; lists similar ones.
-    """
+    """Return a metric by its name, or by the name of one of its scores; raises an `UnknownMetricError`."""
     try:
         return resolve_metrics([name])[0]
     except UnknownMetricError:

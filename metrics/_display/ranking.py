@@ -53,12 +53,7 @@ def distance_from_best(value: float, direction: ScoreDirection) -> float:
 
 
 def badness_of(scores: Iterable[Score], word: VerdictWord | None) -> Badness:
-    """Return how bad a request is.
-
-    Args:
-        scores: Its scores.
-        word: The verdict's word, or None.
-    """
+    """Return how bad a request is, by its scores and its verdict's word."""
     distances = [
         distance_from_best(score.value, score.direction)
         for score in scores

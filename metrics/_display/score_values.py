@@ -21,12 +21,7 @@ _UNIT = 1 << 40
 
 
 class ScoreValues:
-    """Collects values, and returns them as a short ascending list with the frequency of each.
-
-    Args:
-        ends: The score's range.
-        exact: Most values that are stored exactly; None: `EXACT`.
-    """
+    """Collects values, and returns them as a short ascending list with the frequency of each."""
 
     def __init__(self, ends: tuple[float | None, float | None], *, exact: int | None = None) -> None:
         lowest, highest = ends

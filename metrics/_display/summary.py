@@ -65,11 +65,9 @@ class ScoreSummary:
     """The inputs that requests lacked whose score is ``missing_input``, e.g. ``reference.answer``."""
 
     def interval(self, missing: int = 0, end: float = 0.0) -> tuple[float, float] | None:
-        """Return the mean's 95 % interval, see `interval_of_sums`; None with fewer than two values.
+        """Return the mean's 95 % interval with `missing` more values, each `end`; None with fewer than two.
 
-        Args:
-            missing: Values to add.
-            end: The value of each.
+        See `interval_of_sums`.
         """
         if self.sums is None:
             return mean_interval([*self.values, *[end] * missing], self.range)
@@ -129,12 +127,9 @@ def standing(usual: ScoreSummary, value: float) -> Standing | None:
 
 
 def percentile(values: Sequence[float], share: float, counts: Sequence[int] = ()) -> float | None:
-    """Return the value below which `share` (0.0 to 1.0) of `values` lies, linearly interpolated.
+    """Return the value below which `share` (0.0 to 1.0) of ascending values lies, linearly interpolated.
 
-    Args:
-        values: The values, ascending.
-        share: The share, 0.0 to 1.0.
-        counts: The frequency of each value; empty: one each.
+    `counts` are their frequencies; empty: one each.
     """
     if not values:
         return None
@@ -176,12 +171,7 @@ class Summarizer:
                 self._lacking.setdefault(name, set()).add(score.missing)
 
     def summaries(self, *, interval: bool = True, order: Sequence[str] = ()) -> list[ScoreSummary]:
-        """Return the summaries by name.
-
-        Args:
-            interval: Whether to compute the mean's interval as well.
-            order: Names that come first, in this order; the others in that of first appearance.
-        """
+        """Return the summaries by name: first those in `order`, the others in order of first appearance."""
         return [
             self._summary(name, self._values[name], interval=interval)
             for name in dict.fromkeys((*order, *self._values))
@@ -219,12 +209,7 @@ class Summarizer:
 
 
 def summarize(results: Iterable[Mapping[str, Score]], *, interval: bool = True) -> list[ScoreSummary]:
-    """Summarize the scores of many requests by name, in order of first appearance.
-
-    Args:
-        results: One mapping of score name to `Score` per request.
-        interval: Whether to compute the mean's interval as well.
-    """
+    """Summarize the scores of many requests by name, in order of first appearance."""
     summarizer = Summarizer()
     for scores in results:
         summarizer.add(scores)

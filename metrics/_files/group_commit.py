@@ -51,11 +51,7 @@ class GroupCommit(Generic[T, R]):
         self._queued: list[_Ticket[T, R]] = []
 
     def put(self, item: T) -> R:
-        """Return the result of `write` for an item, once it is written.
-
-        Raises:
-            RagmeterError: The item was not written.
-        """
+        """Return the result of `write` for an item, once it is written; else raise a `RagmeterError`."""
         ticket: _Ticket[T, R] = _Ticket(item)
         with self._queueing:
             self._queued.append(ticket)

@@ -32,12 +32,7 @@ def plain(value: Any, depth: int = 0) -> Any:
 
 
 def as_line(value: object, *, compact: bool = False, ascii_only: bool = False) -> bytes:
-    """Return a value as one line, with its newline.
-
-    Args:
-        value: A value of JSON types.
-        compact: Whether to leave spaces out.
-        ascii_only: Whether to write escapes for all other characters.
+    """Return a value of JSON types as one line, with its newline; `compact`: without spaces.
 
     Raises:
         TypeError: It has another type.
@@ -50,11 +45,7 @@ def as_line(value: object, *, compact: bool = False, ascii_only: bool = False) -
 
 
 def lines_of(source: bytes | Iterable[bytes]) -> Iterator[tuple[int, bytes]]:
-    """Yield each line that is not blank with its number, from 1, without a byte order mark.
-
-    Args:
-        source: A whole file, or one that was opened for bytes.
-    """
+    """Yield each line that is not blank with its number, from 1, without a byte order mark."""
     for number, found in enumerate(source.split(b"\n") if isinstance(source, bytes) else source, start=1):
         line = found.removeprefix(codecs.BOM_UTF8) if number == 1 else found
         if line.strip():

@@ -128,30 +128,17 @@ def open_rows(path: Path) -> Iterator[RawRow]:
 
 
 def read_rows(path: Path, lists: Collection[str]) -> Iterator[GoodRow | BadRow]:
-    """Yield every parsed row of a file, one at a time, without blank lines.
+    """Yield every row of a file as `open_rows` does, parsed.
 
     CSV cells are texts, except for those with JSON: in the columns of `lists` a list, in the column
     ``reference`` an object.
-
-    Args:
-        path: The file; a byte order mark at its beginning is ignored.
-        lists: Columns that hold a JSON list or one plain text.
-
-    Raises:
-        ConfigurationError: The file cannot be opened or read, or has another ending.
-        MissingDependencyError: Parquet needs pyarrow.
     """
     for raw in open_rows(path):
         yield raw.parse(lists)
 
 
 def count_rows(path: Path) -> int:
-    """Return the number of rows of a file, good and bad, without parsing them.
-
-    Raises:
-        ConfigurationError: The file cannot be read, or has another ending.
-        MissingDependencyError: Parquet needs pyarrow.
-    """
+    """Return the number of rows of a file, good and bad, without parsing them; raises as `open_rows`."""
     kind, zipped = format_of(path)
     if kind == "parquet":
         with _parquet(path) as file:

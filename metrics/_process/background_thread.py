@@ -14,11 +14,7 @@ from . import fork
 
 
 class BackgroundThread:
-    """Does one job after another on a separate thread, which starts with the first job.
-
-    Args:
-        name: The thread's name.
-    """
+    """Does one job after another on a separate thread, which starts with the first job."""
 
     def __init__(self, name: str) -> None:
         self._name = name

@@ -13,14 +13,7 @@ __all__ = ["lazy_exports"]
 def lazy_exports(
     package: str, names: Collection[str], homes: Mapping[str, str], home: str
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """Return ``__getattr__`` and ``__dir__`` of `package`.
-
-    Args:
-        package: Its ``__name__``.
-        names: Its ``__all__``.
-        homes: The module of a name, relative to the package.
-        home: The module of every other name.
-    """
+    """Return ``__getattr__`` and ``__dir__`` of a package, whose names are in the modules `homes`, else `home`."""
 
     def get(name: str) -> Any:
         if name not in names:

@@ -189,9 +189,7 @@ class RedisLine:
     ) -> Answers:
         """Do as `ask`, without blocking the event loop.
 
-        Args:
-            commands: The commands to send.
-            unwanted: Called on the thread with answers that arrive after the caller gave up.
+        `unwanted` is called on the thread with answers that arrive after the caller gave up.
         """
         answer = self.send(commands)
         if answer is None:

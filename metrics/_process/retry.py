@@ -29,13 +29,9 @@ _DURATION = re.compile(r"(?:\d+(?:\.\d+)?(?:ms|s|m|h))+")
 def asked_pause_s(
     status: int, headers: Mapping[str, str], body_delay: str | None = None, *, longest_s: float
 ) -> float | None:
-    """Return the pause that a server requests, in seconds, or None.
+    """Return the pause that a server requests, in seconds, at most `longest_s`; None: it requests none.
 
-    Args:
-        status: The status of the reply.
-        headers: Its headers; their case does not matter.
-        body_delay: The pause in the text of the reply's body, e.g. ``3s``.
-        longest_s: Cap of the pause, in seconds.
+    `body_delay` is the pause in the text of the reply's body, e.g. ``3s``.
     """
     waits = [_seconds(headers.get(name), unit_s) for name, unit_s in _HEADERS]
     waits.append(_seconds(body_delay, 1.0))
@@ -73,12 +69,9 @@ def pause_before(retry: int, asked_s: float | None, *, longest_s: float) -> floa
     """Return the seconds to wait: as the server requests, or exponential backoff with full jitter.
 
     Full jitter draws from the whole of a range that doubles, so that clients that failed together do not
-    retry together (M. Brooker, "Exponential Backoff And Jitter", AWS, 2015).
-
-    Args:
-        retry: Number of attempts made after the first.
-        asked_s: The pause that the server requested, or None.
-        longest_s: The range doubles up to this; the pause that the server requested is not cut.
+    retry together (M. Brooker, "Exponential Backoff And Jitter", AWS, 2015). The range doubles up to
+    `longest_s`; the pause that the server requested, `asked_s`, is not cut. `retry` counts the attempts after
+    the first.
     """
     if asked_s is not None:
         return asked_s + random.uniform(0.0, 0.1)

@@ -232,13 +232,9 @@ class Capabilities:
         return before != plan.levels
 
     def step_down(self, plan: RequestPlan, option: str, status: int | None, *, certain: bool) -> bool:
-        """Send `option` one level lower; return whether there was one.
+        """Send `option`, refused with `status`, one level lower; return whether there was one.
 
-        Args:
-            plan: The plan of the refused call.
-            option: The option that the endpoint may lack.
-            status: The status of the refusal.
-            certain: Whether the endpoint named it: then it is stored.
+        It is stored if it is `certain` that the endpoint lacks it, as it named it.
         """
         level = plan.levels[option]
         if level + 1 >= len(_LADDERS[option]):
@@ -255,12 +251,7 @@ class Capabilities:
         return True
 
     def answered(self, plan: RequestPlan, status: int | None = None) -> None:
-        """Learn from a call that was answered according to `plan`.
-
-        Args:
-            plan: The plan of the call.
-            status: The status with which its guesses were refused, if any.
-        """
+        """Learn from a call that was answered according to `plan`; its guesses were refused with `status`."""
         now = self._clock()
         lowered: list[tuple[str, int]] = []
         with self._lock:

@@ -60,12 +60,9 @@ class Completion:
 def read_completion(
     received: bytes, headers: Mapping[str, str], estimated_input: int
 ) -> Completion | FailedCall:
-    """Return the completion in `received`; anything else is an unusable reply, or the error in it.
+    """Return the completion in a body; anything else is an unusable reply, or the error in it.
 
-    Args:
-        received: The body.
-        headers: The reply's headers; their case does not matter.
-        estimated_input: Estimated prompt tokens, if the endpoint reports none.
+    The estimated prompt tokens count if the endpoint reports none.
     """
     try:
         reply = json.loads(received)

@@ -19,11 +19,7 @@ _DIFFERENT = 1.2
 
 
 class CutPrompts:
-    """Compares the sent tokens with the tokens that the endpoint read.
-
-    Args:
-        name: The judge's model and host, for the log.
-    """
+    """Compares the sent tokens with the tokens that the endpoint read."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -33,12 +29,7 @@ class CutPrompts:
         self._said = False
 
     def notice(self, estimated: int, stated: int | None) -> bool:
-        """Return whether a prompt was cut off.
-
-        Args:
-            estimated: Its estimated tokens.
-            stated: Its tokens by the endpoint's count; None: not reported.
-        """
+        """Return whether a prompt was cut off, by its estimated tokens and those that the endpoint reports."""
         if stated is None or stated < _SMALLEST_WINDOW:
             return False
         cut = stated * _FAR_BELOW < estimated or self._is_the_window(estimated, stated)

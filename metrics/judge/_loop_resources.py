@@ -16,18 +16,11 @@ Flight = asyncio.Future[Answer | JudgeError | None]
 
 
 class LoopResources(Wires):
-    """Connections, slots and pending items of one event loop.
-
-    Args:
-        caller: Makes clients.
-        concurrency: Most concurrent calls on the wire.
-
-    Attributes:
-        flights: Pending items, by their keys in the cache.
-        waiting_room: Held by the one call that watches a used-up budget for room; the others queue.
-    """
+    """Connections, slots and pending items of one event loop."""
 
     def __init__(self, caller: Caller, concurrency: int) -> None:
         super().__init__(caller, concurrency)
         self.flights: dict[bytes, Flight] = {}
+        """Pending items, by their keys in the cache."""
         self.waiting_room = asyncio.Lock()
+        """Held by the one call that watches a used-up budget for room; the others queue."""

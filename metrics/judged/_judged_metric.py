@@ -111,18 +111,10 @@ class JudgedMetric(Metric):
         named: Sequence[ScoreItem] | None = None,
         label: str | None = None,
     ) -> Score:
-        """Return a score of this metric.
+        """Return a score of this metric, with lower and upper bound over all outcomes of unknown verdicts.
 
-        Args:
-            name: One of `score_names`.
-            value: The value, if any.
-            status: Whether there is a value, and if not, why.
-            items: The evidence.
-            bounds: Lower and upper bound over all outcomes of the unknown verdicts.
-            said: The summary: the score in words, without any text of the request.
-            why: The judge's reason, for the explanation.
-            named: Items of which the false ones are named in summary and explanation; None: `items`.
-            label: A word for the value.
+        `said` is the summary, without any text of the request; `why`, the judge's reason, follows it in the
+        explanation. Both name the false ones of `named`, by default of all `items`.
         """
         failed = () if self.direction_of(name) == "none" else items if named is None else named
         summary, explanation = _with_failures(said, failed)
@@ -159,15 +151,7 @@ class JudgedMetric(Metric):
     ) -> Score:
         """Return a score of verdicts; ``partial``, with bounds, if some are unknown.
 
-        Args:
-            name: As in `score`.
-            bounds: Lower and upper bound over all outcomes of the unknown verdicts.
-            unknown: Number of unknown verdicts.
-            least: The value with them as false.
-            said: As in `score`.
-            items: Likewise.
-            named: Likewise.
-            label: Returns the word for a value.
+        `least` is the value with those as false; `label` returns the word for a value.
         """
         value: float | None = bounds[0]
         if unknown:
@@ -311,13 +295,7 @@ def reference_answer(sample: RagSample) -> str:
 
 
 def extraction(name: str, texts: Mapping[str, str], shared_with: str | None = None) -> Group:
-    """Return the group that has ``claims`` or ``entities`` extracted from `texts`, by id.
-
-    Args:
-        name: The group's and the prompt's name.
-        texts: The texts by id.
-        shared_with: As in `Group`.
-    """
+    """Return the group that has ``claims`` or ``entities``, a prompt's name, extracted from texts by id."""
     items = tuple(Item(text_id, (text,), source=text) for text_id, text in texts.items())
     taken: Taken = "reworded" if name == "claims" else "copied"
     return Group(name, items, "texts", taken=taken, shared_with=shared_with)
@@ -360,12 +338,7 @@ def word_evidence(
 ) -> list[ScoreItem]:
     """Return one item per unit of a text; its `evidence` is the judge's word.
 
-    Args:
-        unit: The kind of unit.
-        lines: The units by id.
-        answers: The judge's answers by id.
-        good: The word for a unit that counts.
-        nothing: Words for units outside the denominator.
+    `good` is the word for a unit that counts, `nothing` those for units outside the denominator.
     """
     items: list[ScoreItem] = []
     for number, (item_id, text) in enumerate(lines.items(), start=1):
@@ -388,14 +361,7 @@ def ratio_score(
 ) -> Score:
     """Return the share of true among `verdicts`; ``partial`` with bounds if some are unknown.
 
-    Args:
-        metric: The metric of the score.
-        name: The score's name.
-        verdicts: One per unit; None: unknown.
-        items: The evidence.
-        said: The text after "2 of 3".
-        nothing: Why the score is undefined without verdicts.
-        label: Returns the word for a value.
+    `said` follows "2 of 3"; `nothing` says why the score is undefined without verdicts.
     """
     if not verdicts:
         return metric.score(name, None, "undefined", items=items, said=nothing)
