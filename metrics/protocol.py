@@ -120,6 +120,8 @@ class Metric(ABC):
         summary: str | None = None,
         label: str | None = None,
         items: Sequence[ScoreItem] = (),
+        status: ScoreStatus | None = None,
+        bounds: tuple[float, float] | None = None,
     ) -> Score:
         """Build the `Score` called `name` of this metric: ``ok``, or ``undefined`` without a value.
 
@@ -130,6 +132,8 @@ class Metric(ABC):
             summary: The same without any text of the request, only ids, counts and numbers.
             label: A word for the value, one of few.
             items: The evidence.
+            status: Another status.
+            bounds: Lower and upper bound over all outcomes of the unknown verdicts.
         """
         # Arguments equal to the defaults are left out: each costs a tenth of the score. Ranges, directions
         # and targets are read without their methods: a request has a dozen scores.
@@ -142,6 +146,8 @@ class Metric(ABC):
             given["label"] = label
         if items:
             given["items"] = tuple(items)
+        if bounds is not None:
+            given["lower"], given["upper"] = bounds
         if (span := self.ranges.get(name, self.range)) != (0.0, 1.0):
             given["range"] = span
         if self.direction != "higher" or self.directions:
@@ -149,7 +155,7 @@ class Metric(ABC):
         return Score(
             name=name,
             value=value,
-            status="undefined" if value is None else "ok",
+            status=status or ("undefined" if value is None else "ok"),
             method=self.method,
             definition=self.definition,
             target=self.targets.get(name, self.target),

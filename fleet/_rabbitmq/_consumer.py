@@ -66,20 +66,12 @@ class RagmeterConsumer(Consumer):
 
         return on_message
 
-    def on_unknown_message(self, body: object, message: Any) -> None:
-        """Send a message without a task to the dead letters."""
-        del body
-        self._bury(message)
-
-    def on_unknown_task(self, body: object, message: Any, exc: BaseException) -> None:
-        """Send a message for another task to the dead letters."""
+    def on_unknown_task(self, body: object, message: Any, exc: BaseException | None = None) -> None:
+        """Send a message for another task, without a task, or incomplete, to the dead letters."""
         del body, exc
         self._bury(message)
 
-    def on_invalid_task(self, body: object, message: Any, exc: BaseException) -> None:
-        """Send an incomplete message to the dead letters."""
-        del body, exc
-        self._bury(message)
+    on_unknown_message = on_invalid_task = on_unknown_task
 
     def on_decode_error(self, message: Any, exc: BaseException) -> None:
         """Send a message in another encoding to the dead letters."""

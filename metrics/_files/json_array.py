@@ -8,7 +8,7 @@ from __future__ import annotations
 import codecs
 import json
 from collections.abc import Iterator
-from typing import IO, Any, NamedTuple
+from typing import IO, Any
 
 from .json_lines import constant
 
@@ -18,55 +18,39 @@ LONGEST = 256 * 1024 * 1024
 _SPACE = " \t\n\r"
 
 
-class Element(NamedTuple):
-    """One element of the array."""
-
-    number: int
-    """Its number, counted from 1: a whole array may be on one line."""
-    value: Any = None
-    """Its value."""
-    problem: str | None = None
-    """Why it, and all further elements, cannot be read."""
-
-
-class _BrokenError(ValueError):
+class BrokenArrayError(ValueError):
     """The file is broken from here on."""
 
 
-def read_array(file: IO[bytes]) -> Iterator[Element]:
-    """Yield the elements in order; if the file is broken, the last one has the reason."""
-    number = 1
-    try:
-        for number, value in enumerate(_values(_Text(file)), start=1):
-            yield Element(number, value)
-            number += 1  # noqa: PLW2901 -- what is broken is the next one
-    except _BrokenError as error:
-        yield Element(number, problem=f"not JSON: {error}")
+def read_array(file: IO[bytes]) -> Iterator[Any]:
+    """Yield the elements in order.
 
-
-def _values(text: _Text) -> Iterator[Any]:
+    Raises:
+        BrokenArrayError: Neither the next element nor any further one can be read.
+    """
+    text = _Text(file)
     first = text.peek()
     if first == "":
         return
     if first != "[":
         found = text.value()
         if text.peek():
-            raise _BrokenError("more than one JSON value; name the file .jsonl if each line is one")
+            raise BrokenArrayError("more than one JSON value; name the file .jsonl if each line is one")
         inner = found.get("data") if isinstance(found, dict) else None
         yield from inner if isinstance(inner, list) else [found]
         return
     text.take()
     while (sign := text.peek()) != "]":
         if sign == "":
-            raise _BrokenError("the array does not end")
+            raise BrokenArrayError("the array does not end")
         yield text.value()
         if text.peek() == ",":
             text.take()
         elif text.peek() != "]":
-            raise _BrokenError("no comma between two elements")
+            raise BrokenArrayError("no comma between two elements")
     text.take()
     if text.peek():
-        raise _BrokenError("something follows the end of the array")
+        raise BrokenArrayError("something follows the end of the array")
 
 
 class _Text:
@@ -102,11 +86,11 @@ class _Text:
                 found, end = self._json.raw_decode(self._held, self._at)
             except (json.JSONDecodeError, RecursionError) as error:
                 if isinstance(error, RecursionError) or not self._more(step):
-                    raise _BrokenError(getattr(error, "msg", "nested too deeply")) from None
+                    raise BrokenArrayError(getattr(error, "msg", "nested too deeply")) from None
                 step *= 2  # each attempt parses from the beginning, so few are made
                 continue
             except ValueError as error:
-                raise _BrokenError(str(error)) from None
+                raise BrokenArrayError(str(error)) from None
             if end == len(self._held) and self._more(step):
                 continue  # a number may continue
             self._at = end
@@ -117,13 +101,13 @@ class _Text:
         if self._ended:
             return False
         if len(self._held) - self._at > LONGEST:
-            raise _BrokenError(f"an element of more than {LONGEST} characters")
+            raise BrokenArrayError(f"an element of more than {LONGEST} characters")
         data = self._file.read(count)
         self._ended = not data
         try:
             read = self._decode.decode(data, final=self._ended)
         except UnicodeDecodeError:
-            raise _BrokenError("not UTF-8; save the file as UTF-8") from None
+            raise BrokenArrayError("not UTF-8; save the file as UTF-8") from None
         self._held = self._held[self._at :] + read
         self._at = 0
         return not self._ended or bool(read)

@@ -23,7 +23,7 @@ from typing import IO, Any, Literal, NamedTuple
 
 from ragmeter.metrics.errors import ConfigurationError, MissingDependencyError
 
-from .json_array import Element, read_array
+from .json_array import BrokenArrayError, read_array
 from .json_lines import lines_of, object_of, parse
 
 Format = Literal["jsonl", "csv", "json", "parquet"]
@@ -121,7 +121,7 @@ def open_rows(path: Path) -> Iterator[RawRow]:
         file: Any
         with opener(path, "rb") as file:
             _check_encoding(path, file)
-            yield from (_json_rows(file) if kind == "jsonl" else map(_element, read_array(file)))
+            yield from (_json_rows(file) if kind == "jsonl" else _array_rows(file))
     except (OSError, EOFError, zlib.error) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise ConfigurationError(f"cannot read {str(path)!r}: {reason}") from error
@@ -191,12 +191,14 @@ def _parquet_rows(path: Path) -> Iterator[RawRow]:
             raise ConfigurationError(f"cannot read {str(path)!r} after row {line}: {error}") from error
 
 
-def _element(found: Element) -> RawRow:
-    if found.problem is not None:
-        return RawRow(found.number, "bad", found.problem)
-    if not isinstance(found.value, dict):
-        return RawRow(found.number, "bad", "not a JSON object")
-    return RawRow(found.number, "fields", found.value)
+def _array_rows(file: IO[bytes]) -> Iterator[RawRow]:
+    number = 0
+    try:
+        for number, value in enumerate(read_array(file), start=1):
+            is_row = isinstance(value, dict)
+            yield RawRow(number, "fields" if is_row else "bad", value if is_row else "not a JSON object")
+    except BrokenArrayError as error:
+        yield RawRow(number + 1, "bad", f"not JSON: {error}")
 
 
 def _json_rows(file: IO[bytes]) -> Iterator[RawRow]:

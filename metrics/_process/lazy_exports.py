@@ -13,7 +13,7 @@ __all__ = ["lazy_exports"]
 def lazy_exports(
     package: str, names: Collection[str], homes: Mapping[str, str], home: str
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """Return ``__getattr__`` and ``__dir__`` of a package, whose names are in the modules `homes`, else `home`."""
+    """Return ``__getattr__`` and ``__dir__`` of a package: names by module in `homes`, the others in `home`."""
 
     def get(name: str) -> Any:
         if name not in names:

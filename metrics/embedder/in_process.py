@@ -10,31 +10,13 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, Protocol, cast, runtime_checkable
+from typing import Any, cast
 
 from ragmeter.metrics.errors import ConfigurationError
 
 from .embedder import Embedder, Numbers
 
 __all__ = ["InProcessEmbedder", "as_embedder"]
-
-
-@runtime_checkable
-class _OfLangChain(Protocol):
-    """The part of ``langchain_core.embeddings.Embeddings`` that is used."""
-
-    def embed_query(self, text: str) -> list[float]: ...
-
-    def embed_documents(self, texts: list[str]) -> list[list[float]]: ...
-
-
-@runtime_checkable
-class _OfLlamaIndex(Protocol):
-    """The part of ``llama_index.core.embeddings.BaseEmbedding`` that is used."""
-
-    def get_query_embedding(self, query: str) -> list[float]: ...
-
-    def get_text_embedding_batch(self, texts: list[str]) -> list[list[float]]: ...
 
 
 class InProcessEmbedder(Embedder):
@@ -53,8 +35,7 @@ class InProcessEmbedder(Embedder):
     def __init__(self, source: object, name: str | None = None, **options: Any) -> None:
         self._source = source
         self._options = options
-        self._embed = _embed_with(source)
-        self.knows_questions = self._embed.func is not _with_function
+        self._embed, self.knows_questions = _embed_with(source)
         super().__init__(name or _name_of(source), **options)
 
     def __repr__(self) -> str:
@@ -79,18 +60,33 @@ def as_embedder(given: object) -> Embedder:
     return given if isinstance(given, Embedder) else InProcessEmbedder(given)
 
 
-def _embed_with(source: Any) -> partial[Any]:
-    """Return a function that calls `source`."""
+def _embed_with(source: Any) -> tuple[Callable[[list[str], bool], Any], bool]:
+    """Return a function of texts, and whether they are questions; and whether `source` treats those apart."""
+
+    def has(*methods: str) -> bool:
+        return all(callable(getattr(source, name, None)) for name in methods)
+
     if not isinstance(source, type):
-        if isinstance(source, _OfLangChain):
-            return partial(_with_langchain, source)
-        if isinstance(source, _OfLlamaIndex):
-            return partial(_with_llama_index, source)
-        embed = getattr(source, "embed", None)
-        if callable(embed):
-            return partial(_with_object, embed)
+        if has("embed_query", "embed_documents"):  # LangChain
+            return (
+                lambda texts, query: (
+                    [source.embed_query(text) for text in texts] if query else source.embed_documents(texts)
+                ),
+                True,
+            )
+        if has("get_query_embedding", "get_text_embedding_batch"):  # LlamaIndex
+            return (
+                lambda texts, query: (
+                    [source.get_query_embedding(text) for text in texts]
+                    if query
+                    else source.get_text_embedding_batch(texts)
+                ),
+                True,
+            )
+        if has("embed"):
+            return lambda texts, query: source.embed(texts, query=query), True
         if callable(source):
-            return partial(_with_function, source)
+            return lambda texts, _: source(texts), False
     # Not its repr, which may show a key.
     shown = repr(source) if isinstance(source, (str, type)) else f"a {type(source).__name__}"
     raise ConfigurationError(
@@ -98,25 +94,6 @@ def _embed_with(source: Any) -> partial[Any]:
         "OpenAIEmbedder(...) from ragmeter.metrics.embedder, or a function from a list of texts to "
         "their vectors"
     )
-
-
-def _with_langchain(source: _OfLangChain, texts: list[str], query: bool) -> Any:
-    return [source.embed_query(text) for text in texts] if query else source.embed_documents(texts)
-
-
-def _with_llama_index(source: _OfLlamaIndex, texts: list[str], query: bool) -> Any:
-    if query:
-        return [source.get_query_embedding(text) for text in texts]
-    return source.get_text_embedding_batch(texts)
-
-
-def _with_object(embed: Callable[..., Any], texts: list[str], query: bool) -> Any:
-    return embed(texts, query=query)
-
-
-def _with_function(function: Callable[[list[str]], Any], texts: list[str], query: bool) -> Any:
-    del query  # only prefixes distinguish questions from chunks
-    return function(texts)
 
 
 def _name_of(source: object) -> str:

@@ -120,21 +120,15 @@ class JudgedMetric(Metric):
         summary, explanation = _with_failures(said, failed)
         if why is not None:
             explanation = f"{explanation}: {why}"
-        return Score(
-            name=name,
-            value=value,
-            status=status,
-            method=self.method,
-            definition=self.definition,
-            target=self.target_of(name),
-            label=label,
+        return self.make_score(
+            name,
+            value,
             explanation=explanation,
             summary=summary,
-            lower=None if bounds is None else bounds[0],
-            upper=None if bounds is None else bounds[1],
-            items=tuple(items),
-            range=self.range,
-            direction=self.direction_of(name),
+            label=label,
+            items=items,
+            status=status,
+            bounds=bounds,
         )
 
     def score_of_verdicts(
