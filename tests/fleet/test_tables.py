@@ -24,19 +24,16 @@ ROWS = [
     {"question": "Why?", "contexts": [], "answer": "\u4e0d\u77e5\u9053\u3002", "reference": None, "status": None},
     {"question": "Bad", "contexts": None, "answer": None, "reference": None, "status": "no such status"},
 ]  # fmt: skip
+FIRST = RagSample(
+    question=ROWS[0]["question"], contexts=ROWS[0]["contexts"], answer=ROWS[0]["answer"],
+    reference=Reference(answer="8 m", contexts=["The bridge is 8 m long."]),
+)  # fmt: skip
 
 
 def test_a_table_of_rows_becomes_a_table_of_scores():
     scorer = Scorer()
     found = tables.score_table(pa.Table.from_pylist(ROWS), scorer)
-    samples = [
-        RagSample(
-            question=ROWS[0]["question"], contexts=ROWS[0]["contexts"], answer=ROWS[0]["answer"],
-            reference=Reference(answer="8 m", contexts=["The bridge is 8 m long."]),
-        ),
-        RagSample(question="Why?", contexts=[], answer=ROWS[1]["answer"]),
-    ]  # fmt: skip
-    expected = scorer.score(samples)
+    expected = scorer.score([FIRST, RagSample(question="Why?", contexts=[], answer=ROWS[1]["answer"])])
 
     assert found.schema == tables.SCORES
     lines = found.to_pylist()
@@ -69,14 +66,7 @@ def test_texts_leave_only_when_asked_for_and_then_the_score_is_whole():
         assert word not in json.dumps(silent.to_pylist(), ensure_ascii=False)
     assert {line["question"] for line in whole.to_pylist()} == {"How long is the bridge?", "Why?"}
     lines = [line for line in whole.to_pylist() if line["line"] == 1]
-    [scores] = scorer.score(
-        [
-            RagSample(
-                question=ROWS[0]["question"], contexts=ROWS[0]["contexts"], answer=ROWS[0]["answer"],
-                reference=Reference(answer="8 m", contexts=["The bridge is 8 m long."]),
-            )
-        ]
-    )  # fmt: skip
+    [scores] = scorer.score([FIRST])
     assert [tables.score_of_line(line) for line in lines] == list(scores.values())
 
 

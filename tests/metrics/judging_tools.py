@@ -5,7 +5,7 @@ from pathlib import Path
 
 from openai_server import OpenAIServer, Request
 
-from ragmeter.metrics import RagSample, Reference, Score, evaluate
+from ragmeter.metrics import ContextPrecision, RagSample, Reference, Score, evaluate
 from ragmeter.metrics.judge import OpenAIJudge
 
 ORACLES = Path(__file__).parent.parent / "oracles"
@@ -33,6 +33,12 @@ def only(server: OpenAIServer, metric, sample: RagSample, **options) -> Score:
     """Score one sample with a metric of one score."""
     [result] = score(server, metric, sample, **options).values()
     return result
+
+
+def precision(judge: OpenAIJudge, **fields) -> Score:
+    """Score `sample` with these fields by `ContextPrecision`."""
+    [scores] = evaluate([sample(**fields)], [ContextPrecision()], judge)
+    return scores["context_precision"]
 
 
 def verdicts(*values):

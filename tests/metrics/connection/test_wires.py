@@ -159,15 +159,6 @@ def test_organisation_and_project_of_the_environment_are_sent(server, monkeypatc
     assert (headers["openai-organization"], headers["openai-project"]) == ("org-1", "proj-1")
 
 
-def test_an_endpoint_that_moved_is_not_followed(server):
-    """Elsewhere might be anybody's: neither key nor texts go there."""
-    server.script.append(Misbehaviour(308, headers={"location": "/elsewhere/chat/completions"}))
-    [scores] = evaluate([sample()], [ContextPrecision()], judge_at(server))
-
-    assert scores["context_precision"].error_type == "redirected"
-    assert [r.path for r in server.requests] == ["/v1/chat/completions"]
-
-
 def test_building_a_judge_sends_nothing(server):
     judge_at(server)
 

@@ -2,14 +2,12 @@
 
 import asyncio
 import itertools
-import json
 import pickle
-import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from json_server import JsonServer
 from onnx_model import lookup_model
 
 from ragmeter import RagMeter, RagSample
@@ -155,37 +153,24 @@ def test_spans_are_sorted_disjoint_and_cover_the_same_characters(given_spans):
         assert one.probability == max(inside)
 
 
-class Server:
-    """An HTTP server that detects as `words_that_no_chunk_has`, in both forms; it may refuse first."""
+class Server(JsonServer):
+    """Detects as `words_that_no_chunk_has`, in both forms; it may refuse first."""
 
     def __init__(self, *statuses):
-        self.bodies, self.headers, self.paths = [], [], []
-        left, server = list(statuses), self
+        super().__init__()
+        self._statuses = list(statuses)
 
-        class Handler(BaseHTTPRequestHandler):
-            def do_POST(self):
-                body = json.loads(self.rfile.read(int(self.headers["content-length"])))
-                server.bodies.append(body)
-                server.headers.append({key.casefold(): value for key, value in self.headers.items()})
-                server.paths.append(self.path)
-                status = left.pop(0) if left else 200
-                raw = json.dumps(server.reply(body)).encode()
-                self.send_response(status)
-                self.send_header("Content-Length", str(len(raw)))
-                self.end_headers()
-                self.wfile.write(raw)
-
-            def log_message(self, *_):
-                pass
-
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        threading.Thread(target=self._server.serve_forever, daemon=True).start()
-        self.url = f"http://127.0.0.1:{self._server.server_port}/v1/lettucedetect/spans"
+    @property
+    def address(self):
+        return f"{self.url}/lettucedetect/spans"
 
     def reply(self, body):
-        if "requests" in body:
-            return {"results": [{"spans": self._spans(one)} for one in body["requests"]]}
-        return {"predictions": self._spans(body)}
+        found = (
+            {"predictions": self._spans(body)}
+            if "requests" not in body
+            else {"results": [{"spans": self._spans(one)} for one in body["requests"]]}
+        )
+        return self._statuses.pop(0) if self._statuses else 200, found, {}
 
     @staticmethod
     def _spans(one):
@@ -194,55 +179,51 @@ class Server:
             for start, end, probability in words_that_no_chunk_has(**one)
         ]
 
-    def close(self):
-        self._server.shutdown()
-        self._server.server_close()
-
 
 @pytest.fixture
 def server(request):
-    made = Server(*getattr(request, "param", ()))
-    yield made
-    made.close()
+    with Server(*getattr(request, "param", ())) as made:
+        yield made
 
 
 @pytest.mark.parametrize("batch_size", [1, 16])
 def test_an_address_says_the_same_one_by_one_and_many_at_a_time(server, batch_size):
     samples = [SAMPLE, *(SAMPLE.model_copy(update={"answer": f"{ANSWER} {n}"}) for n in range(6))]
-    detector = HttpSpanDetector(server.url, batch_size=batch_size, api_key="secret-key")
+    detector = HttpSpanDetector(server.address, batch_size=batch_size, api_key="secret-key")
     found = measured(detector, *samples)
     assert [one.value for one in found] == [one.value for one in measured(words_that_no_chunk_has, *samples)]
-    assert set(server.paths) == {"/v1/lettucedetect/spans"}
-    assert all(one["authorization"] == "Bearer secret-key" for one in server.headers)
+    paths, headers, bodies = zip(*server.requests, strict=True)
+    assert set(paths) == {"/v1/lettucedetect/spans"}
+    assert all(one["authorization"] == "Bearer secret-key" for one in headers)
     if batch_size == 1:
-        assert len(server.bodies) == 7
-        assert set(server.bodies[0]) == {"question", "contexts", "answer"}
+        assert len(bodies) == 7
+        assert set(bodies[0]) == {"question", "contexts", "answer"}
     else:
-        assert len(server.bodies) < 7
+        assert len(bodies) < 7
     assert "secret-key" not in repr(detector) + pickle.dumps(detector).decode("latin-1")
 
 
 def test_an_address_alone_is_enough(server):
-    (score,) = measured(server.url)
+    (score,) = measured(server.address)
     assert score.value == pytest.approx(1 - 5 / 30)
     assert "127.0.0.1/v1/lettucedetect/spans" in score.definition
 
 
 @pytest.mark.parametrize("server", [(503, 429)], indirect=True)
 def test_a_passing_refusal_is_tried_again(server):
-    (score,) = measured(HttpSpanDetector(server.url))
-    assert (score.status, len(server.bodies)) == ("ok", 3)
+    (score,) = measured(HttpSpanDetector(server.address))
+    assert (score.status, len(server.requests)) == ("ok", 3)
 
 
 @pytest.mark.parametrize("server", [(401,) * 3], indirect=True)
 def test_a_wrong_key_is_no_score(server):
-    (score,) = measured(HttpSpanDetector(server.url, api_key="wrong"))
+    (score,) = measured(HttpSpanDetector(server.address, api_key="wrong"))
     assert (score.value, score.error_type) == (None, "authentication")
 
 
 def test_a_live_meter_asks_off_the_requests_path_and_exports_the_score(server):
     memory = InMemoryExporter()
-    with RagMeter(metrics=["lexical_groundedness", SpanSupport(server.url)], exporters=[memory]) as meter:
+    with RagMeter(metrics=["lexical_groundedness", SpanSupport(server.address)], exporters=[memory]) as meter:
         meter.submit(SAMPLE)
         assert meter.flush(60)
         assert meter.quality("span_support").n_judged == 1

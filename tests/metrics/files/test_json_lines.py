@@ -24,21 +24,6 @@ def test_numbers_count_blank_lines_and_a_byte_order_mark_is_none():
     assert list(lines_of(b'\xef\xbb\xbf{"a": 1}\n\n \n{"b": 2}')) == [(1, b'{"a": 1}'), (4, b'{"b": 2}')]
 
 
-@pytest.mark.parametrize(
-    ("line", "reason"),
-    [
-        (b"\xff", "not UTF-8 at byte 0; save the file as UTF-8"),
-        (b'{"a": }', "not JSON: Expecting value at column 7"),
-        (b"[1]", "not a JSON object"),
-        (b'{"a": Infinity}', "not JSON: Infinity is not JSON"),
-        (b"[" * 100_000, "not JSON: "),
-    ],
-)
-def test_what_is_no_object_is_explained(line, reason):
-    with pytest.raises(ValueError, match=reason):
-        object_of(line)
-
-
 def test_nan_is_read_as_nothing_and_never_written():
     assert object_of(b'{"a": NaN}') == {"a": None}
     with pytest.raises(ValueError, match="not JSON compliant"):

@@ -3,21 +3,15 @@
 import logging
 
 import pytest
+from moved_clock import MovedClock
 
 from ragmeter.metrics.judge import JudgeError
 from ragmeter.metrics.judge.breaker import CircuitBreaker
 
 
-class Clock:
-    now = 0.0
-
-    def __call__(self):
-        return self.now
-
-
 @pytest.fixture
 def clock():
-    return Clock()
+    return MovedClock()
 
 
 @pytest.fixture

@@ -5,23 +5,17 @@ import asyncio
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from moved_clock import MovedClock
 
 from ragmeter.metrics import ConfigurationError
 from ragmeter.metrics.judge import JudgeBudget, JudgeError
 from ragmeter.metrics.judge.budget import Reservation
 
 
-class Clock:
-    now = 0.0
-
-    def __call__(self):
-        return self.now
-
-
 @given(st.lists(st.tuples(st.floats(0, 40), st.integers(1, 60)), max_size=40))
 def test_no_window_holds_more_than_allowed(arrivals):
     """Five calls and a hundred tokens a minute, whatever the arrivals."""
-    clock = Clock()
+    clock = MovedClock()
     budget = JudgeBudget(calls_per_minute=5, tokens_per_minute=100, clock=clock)
     admitted = []
     for pause, tokens in arrivals:
@@ -40,7 +34,7 @@ def test_no_window_holds_more_than_allowed(arrivals):
 
 
 def test_what_a_call_really_took_is_booked():
-    clock = Clock()
+    clock = MovedClock()
     budget = JudgeBudget(tokens_per_minute=100, clock=clock)
     budget.settle(budget.take(10), 80, 10)
 
@@ -53,7 +47,7 @@ def test_what_a_call_really_took_is_booked():
 
 def test_waiting_for_room(monkeypatch):
     """when_exhausted="wait": the call comes when the window has room, not before."""
-    clock, slept = Clock(), []
+    clock, slept = MovedClock(), []
 
     async def sleep(seconds):
         slept.append(seconds)
@@ -78,7 +72,7 @@ def test_a_call_larger_than_the_window_never_waits():
 
 def test_money_ends_it_for_good():
     """2 per million prompt tokens, 10 per million of completion: 0.3 + 0.2, and the limit is 0.4."""
-    clock = Clock()
+    clock = MovedClock()
     budget = JudgeBudget(max_cost=0.4, input_price=2.0, output_price=10.0, clock=clock)
     budget.settle(budget.take(1), 150_000, 20_000)
     clock.now = 1000

@@ -6,20 +6,13 @@ import pickle
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from moved_clock import MovedClock
 
 from ragmeter.metrics import ConfigurationError
 from ragmeter.metrics.judge import JudgeBudget
 from ragmeter.metrics.judge.protocol import JudgeError
 
 PRICES = {"input_price": 2.0, "output_price": 8.0}
-
-
-class Clock:
-    def __init__(self):
-        self.now = 0.0
-
-    def __call__(self):
-        return self.now
 
 
 def _takes(budget, tokens=1_000):
@@ -30,7 +23,7 @@ def _takes(budget, tokens=1_000):
 
 def test_money_per_minute_is_a_sliding_window():
     """1,000 prompt tokens are estimated at 0.002; what was really written is booked afterwards."""
-    clock = Clock()
+    clock = MovedClock()
     budget = JudgeBudget(cost_per_minute=0.01, **PRICES, clock=clock)
 
     first = _takes(budget)
@@ -51,7 +44,7 @@ def test_a_call_that_costs_more_than_a_minute_allows_is_never_let_through():
 @given(st.lists(st.tuples(st.floats(0, 20), st.integers(1, 3_000), st.integers(0, 900)), max_size=60))
 def test_no_sixty_seconds_hold_more_than_was_allowed(calls):
     """Sums of what was let through, by the estimate that let it through, stay within the limits."""
-    clock = Clock()
+    clock = MovedClock()
     budget = JudgeBudget(6, 9_000, cost_per_minute=0.012, **PRICES, clock=clock)
     taken = []
     for pause, tokens, written in calls:

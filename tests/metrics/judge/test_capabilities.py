@@ -5,23 +5,16 @@ import logging
 import pickle
 
 import pytest
-from judging_tools import judge_at, sample
+from judging_tools import judge_at, precision, sample
+from moved_clock import MovedClock
 from openai_server import Misbehaviour, content, error, well_formed
 
 from ragmeter.metrics import ConfigurationError, ContextPrecision, evaluate
 from ragmeter.metrics.judge import JudgeCache, OpenAIJudge
 
 
-class Clock:
-    now = 1_000.0
-
-    def __call__(self):
-        return self.now
-
-
 def ask(judge, number=0):
-    [scores] = evaluate([sample(question=f"Question {number}?")], [ContextPrecision()], judge)
-    return scores["context_precision"]
+    return precision(judge, question=f"Question {number}?")
 
 
 def formats(server):
@@ -46,7 +39,7 @@ def reply_to(request):
 def timed(server):
     """A judge whose memory of the endpoint has a clock of ours."""
     judge = judge_at(server, cache=False)
-    clock = Clock()
+    clock = MovedClock(1_000.0)
     judge._endpoint.learned._clock = clock
     return judge, clock
 
@@ -236,9 +229,7 @@ def test_a_prompt_that_was_cut_off_in_silence_has_no_score(server, caplog):
     judge = judge_at(server, cache=False)
 
     def of(words):
-        contexts = ["lamp oil wick " * words, "harbour"]
-        [scores] = evaluate([sample(contexts=contexts)], [ContextPrecision()], judge)
-        return scores["context_precision"]
+        return precision(judge, contexts=["lamp oil wick " * words, "harbour"])
 
     with caplog.at_level(logging.WARNING, logger="ragmeter"):
         assert of(100).status == "ok"
@@ -255,9 +246,7 @@ def test_a_server_that_does_not_count_is_not_suspected(server):
     """Always 10 tokens, or always 100: placeholders."""
     judge = judge_at(server, cache=False)
     for words in (1, 300, 3_000):
-        contexts = ["lamp " * words, "harbour"]
-        [scores] = evaluate([sample(contexts=contexts)], [ContextPrecision()], judge)
-        assert scores["context_precision"].status == "ok"
+        assert precision(judge, contexts=["lamp " * words, "harbour"]).status == "ok"
 
 
 def test_extra_body_is_merged_last_pickled_and_in_the_keys(server):

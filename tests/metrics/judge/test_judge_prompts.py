@@ -55,23 +55,6 @@ def test_lines_cannot_pose_as_other_lines(server):
     assert last == "s3: Last one."
 
 
-def test_delimiters_differ_between_requests_and_judges(server):
-    metric = [ContextPrecision()]
-    for _ in range(2):
-        judge = judge_at(server)
-        evaluate([sample(), sample(contexts=["Another chunk."])], metric, judge)
-
-    assert len({request.marker for request in server.requests}) == 4
-
-
-def test_the_metrics_of_one_request_share_their_delimiter(server):
-    """So their prompts begin alike, which provider-side prompt caches reward."""
-    judge = judge_at(server)
-    evaluate([sample()], [ContextPrecision(), ContextRelevancy()], judge)
-
-    assert len({request.system for request in server.requests}) == 1
-
-
 @given(st.text(), st.binary(min_size=16, max_size=16))
 def test_a_delimiter_never_occurs_in_the_text(text, secret):
     passages = [Passage("chunk c1", text)]

@@ -4,10 +4,11 @@ import json
 import logging
 
 import pytest
-from judging_tools import judge_at, only, sample, score, verdicts
+from judging_tools import judge_at, only, precision, sample, verdicts
 from openai_server import Misbehaviour, completion, content, error
 
 from ragmeter.metrics import ContextPrecision, ContextRelevancy, Faithfulness, evaluate
+from ragmeter.metrics.judge import OpenAIJudge
 
 JSON = {"content-type": "application/json"}
 GOOD = {"answers": [{"id": "c1", "reason": "", "verdict": True}, {"id": "c2", "verdict": False}]}
@@ -77,13 +78,6 @@ def test_what_the_judge_will_not_judge_it_is_asked_once(server, finish):
 
     assert (result.value, result.status, result.error_type) == (None, "judge_error", "refusal")
     assert (result.judge_calls, len(server.requests)) == (1, 1)
-
-
-def test_one_item_that_is_cut_off_is_not_asked_again(server):
-    server.script += [content('{"chunks": [{"id"', finish="length")] * 9
-    result = only(server, ContextPrecision(), sample())
-
-    assert (result.value, result.error_type, result.judge_calls) == (None, "reply_cut_off", 3)
 
 
 ONE = {"id": "c1", "verdict": True}
@@ -213,9 +207,9 @@ def test_an_endpoint_without_structured_outputs_is_asked_in_plain_text(server):
     """json_schema, then json_object, then text; remembered, so later calls are single requests."""
     server.supports = set()
     judge = judge_at(server)
-    first = evaluate([sample()], [ContextPrecision()], judge)[0]["context_precision"]
+    first = precision(judge)
     requests = len(server.requests)
-    evaluate([sample(question="Another?")], [ContextPrecision()], judge)
+    precision(judge, question="Another?")
 
     assert (first.status, first.judge_calls, requests) == ("ok", 3, 3)
     assert (len(server.requests), judge.structured_output) == (4, "text")
@@ -230,44 +224,17 @@ def test_an_endpoint_with_json_mode_only(server):
     assert server.requests[-1].body["response_format"] == {"type": "json_object"}
 
 
-def test_a_model_that_refuses_the_temperature_is_asked_without(server):
-    def picky(request):
-        if "temperature" in request.body:
-            return error(400, "unsupported_value", "temperature does not support 0")
-        return request.tagged(GOOD)
-
-    server.script += [picky, picky, picky]
-    judge = judge_at(server)
-    evaluate([sample()], [ContextPrecision()], judge)
-    evaluate([sample(question="Another?")], [ContextPrecision()], judge)
-
-    assert ["temperature" in request.body for request in server.requests] == [True, False, False]
-    assert judge.structured_output == "json_schema"
-
-
 def test_a_request_that_is_too_long_is_that_requests_problem(server):
     """context_length_exceeded: one judge_error; nothing is forgotten, the next call is as before."""
     server.script.append(error(400, "context_length_exceeded"))
     judge = judge_at(server)
-    [scores] = evaluate([sample()], [ContextPrecision()], judge)
-    [after] = evaluate([sample()], [ContextPrecision()], judge)
 
-    assert scores["context_precision"].error_type == "request_too_large"
-    assert (after["context_precision"].status, judge.structured_output) == ("ok", "json_schema")
+    assert precision(judge).error_type == "request_too_large"
+    assert (precision(judge).status, judge.structured_output) == ("ok", "json_schema")
 
 
-def test_nothing_listens(server):
+def test_nothing_listens():
     """A connection that is refused is a judge_error of class ``connection``."""
-    judge = judge_at(server)
-    judge = type(judge)("m", "http://127.0.0.1:9/v1", max_retries=0)
-    [scores] = evaluate([sample()], [ContextPrecision()], judge)
+    judge = OpenAIJudge("m", "http://127.0.0.1:9/v1", max_retries=0)
 
-    assert scores["context_precision"].error_type == "connection"
-
-
-def test_no_failure_leaves_a_number_or_an_exception(server):
-    """All misbehaviours through all context metrics: a status, no value."""
-    for step in USELESS.values():
-        server.script += [step] * 2
-        for result in score(server, Faithfulness(), sample()).values():
-            assert (result.value, result.status) == (None, "judge_error")
+    assert precision(judge).error_type == "connection"

@@ -10,7 +10,7 @@ import sys
 import threading
 
 import pytest
-from judging_tools import judge_at, sample, verdicts
+from judging_tools import judge_at, precision, sample, verdicts
 from openai_server import Misbehaviour, OpenAIServer
 
 from ragmeter.metrics import (
@@ -150,8 +150,7 @@ def test_one_judge_serves_loop_after_loop_and_several_at_once(server):
     statuses = []
 
     def run(n):
-        [scores] = evaluate([sample(question=str(n))], [ContextPrecision()], judge)
-        statuses.append(scores["context_precision"].status)
+        statuses.append(precision(judge, question=str(n)).status)
 
     run(0)
     run(1)
@@ -169,10 +168,10 @@ def test_every_call_is_told(server):
     """Observers see metric, model, tokens, failures and answers that cost nothing."""
     judge, seen = judge_at(server), []
     judge.subscribe(seen.append)
-    evaluate([sample()], [ContextPrecision()], judge)
-    evaluate([sample()], [ContextPrecision()], judge)
+    precision(judge)
+    precision(judge)
     server.script.append(Misbehaviour(500))
-    evaluate([sample(question="x")], [ContextPrecision()], judge)
+    precision(judge, question="x")
 
     assert [(c.metric, c.cached, c.error_type) for c in seen] == [
         ("context_precision", False, None),
@@ -186,9 +185,7 @@ def test_every_call_is_told(server):
 
 def test_a_score_knows_its_calls_tokens_and_cache_hits(server):
     judge = judge_at(server)
-    [first] = evaluate([sample()], [ContextPrecision()], judge)
-    [second] = evaluate([sample()], [ContextPrecision()], judge)
-    one, two = first["context_precision"], second["context_precision"]
+    one, two = precision(judge), precision(judge)
 
     assert (one.judge_calls, one.input_tokens, one.output_tokens, one.cache_hits) == (1, 100, 20, 0)
     assert (two.judge_calls, two.input_tokens, two.output_tokens, two.cache_hits) == (0, 0, 0, 2)
@@ -197,37 +194,33 @@ def test_a_score_knows_its_calls_tokens_and_cache_hits(server):
 def test_unknown_verdicts_are_not_remembered(server):
     server.answer = verdicts(True, None)
     judge = judge_at(server)
-    evaluate([sample()], [ContextPrecision()], judge)
+    precision(judge)
     server.answer = verdicts(True, False)
-    [scores] = evaluate([sample()], [ContextPrecision()], judge)
 
-    assert scores["context_precision"].status == "ok"
+    assert precision(judge).status == "ok"
     assert server.requests[-1].ids == ["c2"]
 
 
 def test_models_and_endpoints_do_not_share_answers(server):
     cache = JudgeCache()
     with OpenAIServer(verdicts(False, False)) as other:
-        one = judge_at(server, cache=cache)
-        two = judge_at(other, cache=cache)
-        [first] = evaluate([sample()], [ContextPrecision()], one)
-        [second] = evaluate([sample()], [ContextPrecision()], two)
+        first, second = (precision(judge_at(one, cache=cache)) for one in (server, other))
 
-    assert (first["context_precision"].value, second["context_precision"].value) == (1.0, 0.0)
+    assert (first.value, second.value) == (1.0, 0.0)
 
 
 def test_a_cache_file_outlives_the_judge(server, tmp_path):
     path = tmp_path / "judge.sqlite"
     for _ in range(2):
-        [scores] = evaluate([sample()], [ContextPrecision()], judge_at(server, cache=path))
+        score = precision(judge_at(server, cache=path))
 
-    assert (len(server.requests), scores["context_precision"].items[0].reason) == (1, "about c1")
+    assert (len(server.requests), score.items[0].reason) == (1, "about c1")
 
 
 def test_without_a_cache_everything_is_asked(server):
     judge = judge_at(server, cache=False)
     for _ in range(2):
-        evaluate([sample()], [ContextPrecision()], judge)
+        precision(judge)
 
     assert len(server.requests) == 2
 
@@ -235,16 +228,16 @@ def test_without_a_cache_everything_is_asked(server):
 def test_what_is_asked_anew_neither_reads_nor_changes_the_cache(server):
     """Otherwise the judge would say for ever what it said once."""
     judge = judge_at(server)
-    evaluate([sample()], [ContextPrecision()], judge)
+    precision(judge)
     with bypassing_cache():
         for asked in (2, 3):
-            evaluate([sample()], [ContextPrecision()], judge)
+            precision(judge)
             assert len(server.requests) == asked
-    evaluate([sample()], [ContextPrecision()], judge)
+    precision(judge)
     assert len(server.requests) == 3
     with bypassing_cache():
-        evaluate([sample(question="another")], [ContextPrecision()], judge)
-    evaluate([sample(question="another")], [ContextPrecision()], judge)
+        precision(judge, question="another")
+    precision(judge, question="another")
     assert len(server.requests) == 5
 
 
@@ -258,16 +251,6 @@ def test_an_exhausted_budget_skips(server):
     assert len(server.requests) == 2
 
 
-def test_the_circuit_opens_after_repeated_failures(server):
-    """Five calls fail, the sixth is not made."""
-    server.script += [Misbehaviour(500)] * 9
-    judge = judge_at(server, concurrency=1)
-    results = evaluate([sample(question=str(n)) for n in range(9)], [ContextPrecision()], judge)
-
-    assert len(server.requests) == 5
-    assert {r["context_precision"].error_type for r in results} == {"server_error"}
-
-
 KEY = "sk-very-secret-1234567890"
 
 
@@ -275,7 +258,7 @@ def test_the_key_is_sent_and_shown_nowhere(server, caplog):
     """Not in repr, logs at DEBUG, errors or pickles; nor is a secret in the address."""
     with caplog.at_level(logging.DEBUG, logger="ragmeter"):
         judge = OpenAIJudge("m", server.url + "/tenant-secret", KEY, headers={"x-token": KEY})
-        evaluate([sample()], [ContextPrecision()], judge)
+        precision(judge)
 
     assert server.requests[0].headers["authorization"] == f"Bearer {KEY}"
     assert server.requests[0].headers["x-token"] == KEY
@@ -292,7 +275,7 @@ def test_a_pickled_judge_takes_its_key_from_the_environment(server, monkeypatch,
     settings = {"budget": JudgeBudget(calls_per_minute=9), "cache": cache}
     judge = pickle.loads(pickle.dumps(judge_at(server, **settings)))
     copied = copy.deepcopy(judge)
-    evaluate([sample()], [ContextPrecision()], judge)
+    precision(judge)
 
     assert server.requests[0].headers["authorization"] == "Bearer sk-env"
     assert repr(copied) == repr(judge)
@@ -338,7 +321,7 @@ def test_without_openai_the_message_says_what_to_install(monkeypatch):
 def test_azure_by_its_dated_api(server):
     """A deployment behind Azure's address and version, with Azure's header."""
     judge = OpenAIJudge("my-deployment", server.url[:-3], "az-key", api_version="2024-10-21")
-    evaluate([sample()], [ContextPrecision()], judge)
+    precision(judge)
     request = server.requests[0]
 
     assert request.path.startswith("/openai/deployments/my-deployment/chat/completions")
@@ -359,8 +342,7 @@ def test_instrumented_by_nobody_else(server):
 
 
 def _ask_in_child(judge, queue):
-    [scores] = evaluate([sample(question="child")], [ContextPrecision()], judge)
-    queue.put(scores["context_precision"].status)
+    queue.put(precision(judge, question="child").status)
 
 
 @pytest.mark.skipif(not hasattr(__import__("os"), "fork"), reason="needs fork")
@@ -368,7 +350,7 @@ def _ask_in_child(judge, queue):
 def test_a_judge_lives_through_fork(server, tmp_path):
     """A forked child asks with connections and a cache file of its own."""
     judge = judge_at(server, cache=tmp_path / "judge.sqlite")
-    evaluate([sample()], [ContextPrecision()], judge)
+    precision(judge)
     context = multiprocessing.get_context("fork")
     queue = context.Queue()
     child = context.Process(target=_ask_in_child, args=(judge, queue))

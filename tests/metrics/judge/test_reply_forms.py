@@ -5,10 +5,9 @@ import json
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from judging_tools import judge_at, sample
+from judging_tools import judge_at, precision
 from openai_server import well_formed
 
-from ragmeter.metrics import ContextPrecision, evaluate
 from ragmeter.metrics._connection.failures import FailedCall
 from ragmeter.metrics.judge import Group, Item, batching
 from ragmeter.metrics.judge._completions import read_completion
@@ -247,11 +246,6 @@ def test_what_says_that_nothing_failed_costs_no_reply(place, member):
     assert (read.text, read.error_type) == (FINAL, None)
 
 
-def _ask(judge):
-    [scores] = evaluate([sample()], [ContextPrecision()], judge)
-    return scores["context_precision"]
-
-
 @pytest.mark.parametrize(
     "form",
     ["```json\n{0}\n```\nNo: {1}", "{0}\nNo, none of them.", '{{"success": false, {2}'],
@@ -266,11 +260,11 @@ def test_the_cache_has_nothing_of_a_reply_that_is_refused(server, form):
 
     server.script.extend([taken_back] * 4)
     judge = judge_at(server)
-    assert [_ask(judge).error_type for _ in range(2)] == ["unusable_reply"] * 2
+    assert [precision(judge).error_type for _ in range(2)] == ["unusable_reply"] * 2
     assert len(judge.cache) == 0
     server.script.clear()
     server.script.append(lambda request: well_formed(request, lambda *_: False))
-    assert _ask(judge).value == 0.0
+    assert precision(judge).value == 0.0
 
 
 def test_what_another_reader_remembered_is_asked_again(server, monkeypatch, tmp_path):
@@ -278,9 +272,9 @@ def test_what_another_reader_remembered_is_asked_again(server, monkeypatch, tmp_
     answer = [True]
     server.script.extend([lambda request: well_formed(request, lambda *_: answer[0])] * 9)
     monkeypatch.setattr(batching, "READER", 1)
-    assert _ask(judge_at(server, cache=str(tmp_path / "answers"))).value == 1.0
+    assert precision(judge_at(server, cache=str(tmp_path / "answers"))).value == 1.0
     monkeypatch.undo()
     answer[0] = False
     judge = judge_at(server, cache=str(tmp_path / "answers"))
-    assert [_ask(judge).value for _ in range(2)] == [0.0, 0.0]
+    assert [precision(judge).value for _ in range(2)] == [0.0, 0.0]
     assert len(server.requests) == 2

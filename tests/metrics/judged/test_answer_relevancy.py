@@ -32,22 +32,6 @@ def test_answers_in_russian_and_chinese_are_split_into_sentences(server):
     assert [item.text for item in chinese.items] == ["高三十一米。", "海鸥在叫。"]
 
 
-@pytest.mark.parametrize(
-    ("fields", "status"),
-    [
-        ({"answer": None}, "missing_input"),
-        ({"answer": " "}, "undefined"),
-        ({"question": " "}, "undefined"),
-        ({"question": None}, "missing_input"),
-        ({"status": "cancelled"}, "skipped"),
-    ],
-)
-def test_no_value_without_inputs(server, fields, status):
-    result = only(server, AnswerRelevancy(), sample(**fields))
-
-    assert (result.value, result.status, len(server.requests)) == (None, status, 0)
-
-
 def test_a_word_outside_the_choices_is_unknown(server):
     server.answer = verdicts("partly")
     result = only(server, AnswerRelevancy(), sample())

@@ -89,36 +89,6 @@ def test_identical_chunks_are_judged_once_and_counted_at_every_rank(server):
     assert result.items[2].evidence == "same text as chunk-1"
 
 
-@pytest.mark.parametrize(
-    ("fields", "status"),
-    [
-        ({"reference": None}, "missing_input"),
-        ({"reference": "  "}, "undefined"),
-        ({"contexts": None}, "missing_input"),
-        ({"question": None}, "missing_input"),
-    ],
-)
-def test_no_value_without_inputs(server, fields, status):
-    result = only(server, ContextPrecision(), sample(**fields))
-
-    assert (result.value, result.status, len(server.requests)) == (None, status, 0)
-
-
-@pytest.mark.parametrize(
-    ("fields", "status"),
-    [
-        ({"answer": None}, "missing_input"),
-        ({"answer": " "}, "undefined"),
-        ({"status": "error"}, "skipped"),
-        ({"status": "cancelled"}, "skipped"),
-    ],
-)
-def test_utilization_needs_an_answer(server, fields, status):
-    result = only(server, ContextUtilization(), sample(**fields))
-
-    assert (result.value, result.status, len(server.requests)) == (None, status, 0)
-
-
 def test_unknown_verdicts_give_exact_bounds_and_no_value(server):
     """[?, 0, ?] lies in 0.0 to 1.0: filling all alike would say 0.8333."""
     server.answer = verdicts(None, False, None)

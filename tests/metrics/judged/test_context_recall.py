@@ -106,20 +106,6 @@ def test_nothing_retrieved_finds_nothing(server, contexts):
     assert len(server.requests) == 0
 
 
-@pytest.mark.parametrize(
-    ("fields", "status"),
-    [
-        ({"reference": None}, "missing_input"),
-        ({"reference": " \n"}, "undefined"),
-        ({"contexts": None}, "missing_input"),
-    ],
-)
-def test_no_value_without_inputs(server, fields, status):
-    result = only(server, ContextRecall(), sample(**fields))
-
-    assert (result.value, result.status, len(server.requests)) == (None, status, 0)
-
-
 def test_a_reference_that_claims_nothing_is_undefined(server):
     server.answer = lambda request, item_id: []
     result = only(server, ContextRecall(unit="claim"), sample())

@@ -78,22 +78,6 @@ def test_sentences_of_identical_chunks_are_judged_once_and_counted_each_time(ser
     assert server.requests[0].ids == ["s1", "s2"]
 
 
-@pytest.mark.parametrize(
-    ("fields", "status"),
-    [
-        ({"contexts": []}, "undefined"),
-        ({"contexts": [" "]}, "undefined"),
-        ({"question": "  "}, "undefined"),
-        ({"question": None}, "missing_input"),
-        ({"contexts": None}, "missing_input"),
-    ],
-)
-def test_no_value_without_statements_or_question(server, fields, status):
-    result = only(server, ContextRelevancy(), sample(**fields))
-
-    assert (result.value, result.status, len(server.requests)) == (None, status, 0)
-
-
 def test_claims_are_split_per_chunk_and_remembered(server):
     """With unit="claim" the judge splits each chunk once ever; only new chunks are sent."""
     judge = judge_at(server)

@@ -85,19 +85,3 @@ def test_by_claim_the_judge_splits_the_answer(server):
 
     assert (result.value, result.judge_calls) == (0.5, 2)
     assert [item.text for item in result.items] == ["It is tall.", "It is red."]
-
-
-@pytest.mark.parametrize(
-    ("fields", "status"),
-    [
-        ({"answer": None}, "missing_input"),
-        ({"answer": " "}, "undefined"),
-        ({"contexts": None}, "missing_input"),
-        ({"status": "error"}, "skipped"),
-        ({"status": "interrupted"}, "skipped"),
-    ],
-)
-def test_no_value_without_inputs(server, fields, status):
-    result = only(server, Faithfulness(), sample(**fields))
-
-    assert (result.value, result.status, len(server.requests)) == (None, status, 0)

@@ -86,22 +86,6 @@ def test_a_reference_that_answers_nothing_is_undefined(server, pairs):
     assert {recall.status, precision.status} == {"undefined"}
 
 
-@pytest.mark.parametrize(
-    ("fields", "status"),
-    [
-        ({"reference": None}, "missing_input"),
-        ({"reference": " "}, "undefined"),
-        ({"answer": None}, "missing_input"),
-        ({"status": "error"}, "skipped"),
-    ],
-)
-def test_no_value_without_inputs(server, fields, status):
-    recall, precision = values(score(server, RagQuestEval(), sample(**fields)))
-
-    assert {recall.status, precision.status} == {status}
-    assert len(server.requests) == 0
-
-
 def test_a_missing_answer_is_unknown(server):
     """The judge leaves q2 out, twice: bounds instead of a shift."""
     server.answer = quest("31 metres", "1846", "a keeper")
