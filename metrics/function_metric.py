@@ -14,8 +14,6 @@ from .protocol import ComputedMetric, scores_without_value
 from .sample import RagSample
 from .score import Score, ScoreDirection, ScoreMethod, ScoreTarget
 
-__all__ = ["FunctionMetric", "metric"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class FunctionMetric(ComputedMetric):

@@ -27,18 +27,6 @@ if TYPE_CHECKING:
     from .embedder import Embedder
     from .judge.protocol import Judge
 
-__all__ = [
-    "ComputedMetric",
-    "Metric",
-    "compute_metric",
-    "failed_scores",
-    "is_measurable",
-    "missing_field",
-    "run_metric",
-    "scores_without_value",
-    "too_long_scores",
-]
-
 
 FIELDS = ("question", "contexts", "answer", "reference.answer", "reference.contexts", "reference.context_ids")
 """Allowed values in `Metric.needs`."""

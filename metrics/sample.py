@@ -12,17 +12,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
-__all__ = [
-    "ContextsBy",
-    "RagSample",
-    "Reference",
-    "RetrievalStage",
-    "RetrievedContext",
-    "SampleStatus",
-    "StageKind",
-    "search_query_of",
-]
-
 SampleStatus = Literal[
     "ok", "refused", "no_answer", "retrieval_only", "partial", "cancelled", "interrupted", "error"
 ]

@@ -23,8 +23,6 @@ from pydantic import (
     model_validator,
 )
 
-__all__ = ["Score", "ScoreDirection", "ScoreItem", "ScoreMethod", "ScoreStatus", "ScoreTarget"]
-
 ScoreStatus = Literal[
     "ok", "undefined", "missing_input", "partial", "judge_error", "timeout", "skipped", "metric_error"
 ]

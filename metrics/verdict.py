@@ -19,8 +19,6 @@ from .errors import ConfigurationError
 from .sample import SampleStatus
 from .score import Score
 
-__all__ = ["VERDICT_CODES", "Verdict", "VerdictRules", "VerdictWord", "known_values", "scores_behind"]
-
 VerdictWord = Literal["good", "suspect", "bad"]
 """Quality of a request: people should look at ``bad`` ones first, then at ``suspect`` ones."""
 

@@ -326,8 +326,3 @@ class BatchedModel(ABC, Generic[I, R]):
 
         self._thread.do(work)
         return await asyncio.wrap_future(made)
-
-
-def sendable(text: str) -> str:
-    """Replace lone surrogates, which neither models nor request bodies accept."""
-    return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")

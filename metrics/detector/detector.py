@@ -12,12 +12,10 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
-from ragmeter.metrics._connection.batched_model import BatchedModel, sendable
-from ragmeter.metrics._connection.tokens import estimate_tokens
+from ragmeter.metrics._connection.batched_model import BatchedModel
+from ragmeter.metrics._connection.sent_text import estimate_tokens, sendable
 from ragmeter.metrics.judge.budget import JudgeBudget
 from ragmeter.metrics.judge.protocol import JudgeError
-
-__all__ = ["DetectionRequest", "SpanDetector", "UnsupportedSpan", "spans_of"]
 
 _MAX_ANSWERS = 5_000
 _MAX_BYTES = 8 * 2**20

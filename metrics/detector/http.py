@@ -17,8 +17,6 @@ from ragmeter.metrics.judge.budget import JudgeBudget
 
 from .detector import DetectionRequest, SpanDetector, Spans
 
-__all__ = ["HttpSpanDetector"]
-
 _MOST_REPLY_BYTES = 4 * 2**20
 _LISTS = ("spans", "predictions")
 """Accepted keys of an answer's spans, by precedence."""

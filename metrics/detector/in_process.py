@@ -14,8 +14,6 @@ from ragmeter.metrics.errors import ConfigurationError
 
 from .detector import DetectionRequest, SpanDetector
 
-__all__ = ["InProcessSpanDetector", "as_detector"]
-
 
 class InProcessSpanDetector(SpanDetector):
     """A function of this process as a `SpanDetector`.

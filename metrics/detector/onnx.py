@@ -17,8 +17,6 @@ from ragmeter.metrics.errors import ConfigurationError, MissingDependencyError
 
 from .detector import DetectionRequest, SpanDetector, UnsupportedSpan
 
-__all__ = ["PROMPT", "OnnxSpanDetector"]
-
 PROMPT = (
     "Briefly answer the following question:\n{question}\nBear in mind that your response should be strictly "
     "based on the following {count} passages:\n{passages}\nIn case the passages do not contain the necessary "

@@ -18,8 +18,6 @@ from .in_process import as_detector
 if TYPE_CHECKING:
     from ragmeter.metrics.judge.protocol import Judge
 
-__all__ = ["SpanSupport"]
-
 _MOST_QUOTED = 100
 """Longest quotation of a span in the explanation, in characters."""
 

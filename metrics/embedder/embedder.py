@@ -11,15 +11,13 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 
-from ragmeter.metrics._connection.batched_model import BatchedModel, sendable
-from ragmeter.metrics._connection.tokens import estimate_tokens
+from ragmeter.metrics._connection.batched_model import BatchedModel
+from ragmeter.metrics._connection.sent_text import estimate_tokens, sendable
 from ragmeter.metrics.errors import ConfigurationError
 from ragmeter.metrics.judge.budget import JudgeBudget
 from ragmeter.metrics.judge.protocol import JudgeError
 
 from .vectors import BYTES_A_NUMBER, Vector, unit
-
-__all__ = ["Embedder", "EmbedderStats", "Numbers"]
 
 Numbers = Sequence[Sequence[float]]
 """One vector per text, in order: lists, or rows of a numpy array."""

@@ -16,8 +16,6 @@ from ragmeter.metrics.errors import ConfigurationError
 
 from .embedder import Embedder, Numbers
 
-__all__ = ["InProcessEmbedder", "as_embedder"]
-
 
 class InProcessEmbedder(Embedder):
     """An embedding model in this process, as an `Embedder`.

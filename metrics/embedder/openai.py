@@ -19,8 +19,6 @@ from ragmeter.metrics.judge.budget import JudgeBudget
 from .embedder import MAX_VECTORS, Embedder, Numbers
 from .vectors import Vector
 
-__all__ = ["OpenAIEmbedder"]
-
 _MOST_REPLY_BYTES = 64 * 2**20
 """Longest reply to read: 64 vectors of 4,096 numbers take some 6 MiB."""
 

@@ -11,8 +11,6 @@ from collections.abc import Iterable
 from operator import mul
 from typing import TypeAlias
 
-__all__ = ["BYTES_A_NUMBER", "Vector", "cosine", "unit"]
-
 Vector: TypeAlias = "array[float]"
 """A vector of length 1, in single precision."""
 

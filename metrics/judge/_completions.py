@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ragmeter.metrics._connection.failures import FailedCall, failed_reply
-from ragmeter.metrics._connection.tokens import estimate_tokens
+from ragmeter.metrics._connection.sent_text import estimate_tokens
 
 from ._stated_failures import has_failed, is_failure
 from .replies import after_thinking

@@ -27,8 +27,6 @@ from .prompts import SentAsk, schema_for, write
 from .protocol import Answer, Ask, Group, Item, JudgeError, Reply, Usage
 from .replies import READER, UnusableReplyError, read_reply
 
-__all__ = ["Batching"]
-
 _UNANSWERED = Answer(known=False)
 _NOT_TAKEN = Answer(known=False, reason="not found in the text it was to be taken from")
 

@@ -14,8 +14,6 @@ from ragmeter.metrics._process import fork
 
 from .protocol import JudgeError
 
-__all__ = ["CircuitBreaker"]
-
 logger = logging.getLogger("ragmeter.judge")
 
 _LONGEST_PAUSE_S = 600.0

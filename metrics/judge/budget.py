@@ -19,8 +19,6 @@ from ragmeter.metrics.errors import ConfigurationError
 
 from .protocol import JudgeError
 
-__all__ = ["JudgeBudget", "Reservation"]
-
 _WINDOW_S = 60.0
 _POLL_S = 0.02
 """Seconds until open calls may have been settled."""

@@ -9,8 +9,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-__all__ = ["bypassing_cache", "is_cache_bypassed"]
-
 _bypassed: ContextVar[bool] = ContextVar("ragmeter_bypassing_cache", default=False)
 
 

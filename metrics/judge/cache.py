@@ -25,8 +25,6 @@ from ragmeter.metrics.errors import ConfigurationError
 from ._cache_file import AnswerFile
 from .protocol import Answer, AnswerValue
 
-__all__ = ["AnswerStore", "JudgeCache"]
-
 _OVERHEAD_BYTES = 250
 """Memory of one entry besides its text: key, node and headers, rounded up."""
 _LONGEST_WAIT_S = 1.0

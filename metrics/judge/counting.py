@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
     from .budget import JudgeBudget
 
-__all__ = ["CountingJudge", "as_judge"]
-
 
 class JudgeRecord:
     """Counts calls, tokens, errors and cache hits, and notifies observers of calls. Thread-safe."""

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ragmeter.metrics._connection.failures import FailedCall, failed_reply
-from ragmeter.metrics._connection.tokens import estimate_tokens
+from ragmeter.metrics._connection.sent_text import estimate_tokens
 from ragmeter.metrics._connection.wires import EndpointReply
 from ragmeter.metrics._process.retry import pause_before
 
@@ -28,8 +28,6 @@ from .breaker import CircuitBreaker
 from .budget import JudgeBudget, Reservation
 from .counting import JudgeRecord
 from .protocol import JudgeCall, JudgeError, Usage
-
-__all__ = ["ChatEndpoint"]
 
 _MOST_REPLY_BYTES = 4 * 2**20
 """Longest reply to read."""

@@ -11,8 +11,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-__all__ = ["Halving", "halving", "one_request"]
-
 _MOST_CUT_OFF = 3
 """Most cut-off replies to halves until no more halves are asked."""
 

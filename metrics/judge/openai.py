@@ -28,8 +28,6 @@ from .counting import CountingJudge
 from .endpoint import ChatEndpoint
 from .protocol import Ask, JudgeCall, Reply
 
-__all__ = ["OpenAIJudge"]
-
 _AZURE = (".azure.com", ".azure.us", ".azure.cn")
 _LOCAL = (".local", ".localhost", ".internal", ".lan")
 

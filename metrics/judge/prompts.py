@@ -17,11 +17,10 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any
 
+from ragmeter.metrics._connection.sent_text import sendable
 from ragmeter.metrics.judged.prompts import load_prompt
 
 from .protocol import Ask, Group, Passage
-
-__all__ = ["SentAsk", "enclose", "marker_for", "schema_for", "write"]
 
 _NUMBERED = re.compile(r"([a-z]+)(\d+)")
 _MOST_WRITTEN_OUT = 12
@@ -177,14 +176,9 @@ def _words(passage: Passage) -> str:
 
 def _body(passage: Passage, tag: str) -> str:
     if not passage.lines:
-        return _sendable(passage.text)
+        return sendable(passage.text)
     # One line per part: a text with its own line break and id cannot imitate a part.
-    return "\n".join(f"{tag}{part_id}: {' '.join(_sendable(text).split())}" for part_id, text in passage.lines)
-
-
-def _sendable(text: str) -> str:
-    """Replace lone surrogates, which no request body can contain."""
-    return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")
+    return "\n".join(f"{tag}{part_id}: {' '.join(sendable(text).split())}" for part_id, text in passage.lines)
 
 
 def enclose(passage: Passage, marker: str, tag: str = "") -> str:

@@ -14,25 +14,6 @@ from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
 if TYPE_CHECKING:
     from .budget import JudgeBudget
 
-__all__ = [
-    "Answer",
-    "AnswerKind",
-    "AnswerValue",
-    "Ask",
-    "AsksOnly",
-    "Group",
-    "Item",
-    "Judge",
-    "JudgeCall",
-    "JudgeError",
-    "JudgeObserver",
-    "JudgeStats",
-    "Passage",
-    "Reply",
-    "Taken",
-    "Usage",
-]
-
 AnswerKind = Literal["verdict", "choice", "text", "texts", "pairs"]
 """The kind of question about an item.
 

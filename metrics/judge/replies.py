@@ -22,8 +22,6 @@ from ragmeter.metrics.sample import THOUGHT_TAGS
 from ._stated_failures import is_failure
 from .protocol import Answer, AnswerValue, Group
 
-__all__ = ["READER", "UnusableReplyError", "after_thinking", "read_reply", "read_verdict"]
-
 READER = 4
 """Version of the rules by which replies are read; cached answers under another one are not used."""
 

@@ -24,8 +24,6 @@ from ragmeter.metrics.errors import ConfigurationError
 from .budget import JudgeBudget, Reservation
 from .protocol import JudgeError
 
-__all__ = ["SHARED_URL", "SharedBudget", "settings_key"]
-
 SHARED_URL = "RAGMETER_JUDGE_SHARED_URL"
 """The variable with the URL, including the password, for an unpickled budget or cache."""
 

@@ -17,8 +17,6 @@ from ragmeter.metrics.errors import ConfigurationError
 from .cache import JudgeCache
 from .shared_budget import SHARED_URL
 
-__all__ = ["SharedCache"]
-
 _PREFIX = b"ragmeter:judge-answer:1:"
 """With the version of the stored values: another version uses other keys."""
 _CLOSING_S = 2.0

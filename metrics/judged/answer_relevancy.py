@@ -20,8 +20,6 @@ from ._judged_metric import (
     word_evidence,
 )
 
-__all__ = ["AnswerRelevancy"]
-
 _CHOICES = ("relevant", "irrelevant", "noncommittal", "no_claim")
 
 

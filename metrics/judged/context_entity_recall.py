@@ -28,8 +28,6 @@ from ._judged_metric import (
     reference_answer,
 )
 
-__all__ = ["ContextEntityRecall"]
-
 PROMPT = "entities"
 
 

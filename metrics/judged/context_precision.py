@@ -26,8 +26,6 @@ from ._judged_metric import (
     reference_answer,
 )
 
-__all__ = ["ContextPrecision", "ContextUtilization"]
-
 
 @dataclass(frozen=True)
 class ContextPrecision(JudgedMetric):

@@ -26,8 +26,6 @@ from ._judged_metric import (
     units_of,
 )
 
-__all__ = ["ContextRecall", "recall_label"]
-
 
 def recall_label(value: float) -> str:
     """Return the band of a recall, including lower ends.

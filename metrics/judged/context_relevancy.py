@@ -15,8 +15,6 @@ from ragmeter.metrics.text.sentences import sentences
 
 from ._judged_metric import Chunks, Inquiry, Unit, UnitMetric, extracted, is_blank, passages_of, ratio_score
 
-__all__ = ["ContextRelevancy", "Statements"]
-
 
 @dataclass(frozen=True)
 class Statements:

@@ -22,8 +22,6 @@ from ._judged_metric import (
     word_evidence,
 )
 
-__all__ = ["Faithfulness", "support_evidence", "support_score", "unsupported_score"]
-
 CLAIM_NOTHING = ("no_claim", "refusal")
 """Words for units outside the denominator."""
 _CHOICES = ("supported", "absent", "contradicted", "no_claim")

@@ -36,8 +36,6 @@ from .context_relevancy import Statements
 from .live_judged import PROMPT as LIVE
 from .live_judged import LiveJudged, LiveQuestions
 
-__all__ = ["FusedContextMetrics"]
-
 _ALONE = "context_fused"
 _WITH_SHARED = {
     frozenset({ENTITIES}): "context_fused_entities",

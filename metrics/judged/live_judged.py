@@ -32,8 +32,6 @@ from ._judged_metric import (
 )
 from .faithfulness import CLAIM_NOTHING, support_evidence, support_score, unsupported_score
 
-__all__ = ["LiveJudged", "LiveQuestions"]
-
 PROMPT = "live_judged"
 
 # In this order, as plain true and false mean the first two.

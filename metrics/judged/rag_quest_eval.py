@@ -18,8 +18,6 @@ from ragmeter.metrics.text.quote_check import is_answer_from
 from ._judged_metric import Inquiry, JudgedMetric, definition_of, is_blank, reference_answer
 from ._quest_eval_scores import QuestEvalScores, QuestTokenizer, quest_eval_scores, quest_tokenizer
 
-__all__ = ["RagQuestEval"]
-
 _NOT_SAID = Answer(known=False, reason="but the reference does not say so")
 _RECALL, _PRECISION = "rag_quest_eval_recall", "rag_quest_eval_precision"
 

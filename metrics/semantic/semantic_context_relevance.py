@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from ragmeter.metrics.embedder import Embedder
     from ragmeter.metrics.judge.protocol import Judge
 
-__all__ = ["SemanticContextRelevance"]
-
 _MOST_QUOTED = 100
 """Longest quotation of a chunk in the explanation, in characters."""
 

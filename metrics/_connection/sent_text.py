@@ -1,4 +1,9 @@
-"""Token estimates, for which budgets reserve room before a call."""
+"""A text as it is sent: what its encoding accepts, and about how many tokens it has."""
+
+
+def sendable(text: str) -> str:
+    """Replace lone surrogates, which neither models nor request bodies accept."""
+    return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")
 
 
 def estimate_tokens(text: str) -> int:
