@@ -3,6 +3,7 @@
 Needs llama-index-core only. Only the handler and the argument of its hooks are public.
 """
 
-from ._handler import LlamaIndexRequest, RagMeterHandler
+from ._answers import LlamaIndexRequest
+from ._handler import RagMeterHandler
 
 __all__ = ["LlamaIndexRequest", "RagMeterHandler"]

@@ -9,7 +9,8 @@ own results (a workflow's may be anything) only strings and nodes are recorded, 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 from ragmeter._runtime.guard import Guard
@@ -23,6 +24,7 @@ from ragmeter.adapters.reading.fields import (
 )
 
 from ._payloads import (
+    Kind,
     Nodes,
     TextMode,
     event_payload,
@@ -136,11 +138,28 @@ def source_ids_of(result: object) -> tuple[str, ...]:
     return tuple(dict.fromkeys([str(getattr(item, "node_id", "")) for item in nodes]))
 
 
+@dataclass(frozen=True, slots=True)
+class LlamaIndexRequest:
+    """A request that begins, as passed to the ``filter`` and ``question`` hooks. Not stored."""
+
+    kind: Literal["query", "chat", "run", "call", "retrieve", "synthesize"]
+    """The kind of callee: a query engine, chat engine, workflow or agent, a model with tools
+    (``predict_and_call``), retriever, synthesizer."""
+    instance: Any
+    """The callee."""
+    question: str | None
+    """The question by the built-in rule; None if not found."""
+    arguments: Mapping[str, Any]
+    """The call's arguments by name; a workflow's start event is ``start_event`` or in ``kwargs``."""
+    tags: Mapping[str, Any]
+    """The instrument tags in force."""
+
+
 class Readers:
-    """The readers of one handler.
+    """The application's own functions of one handler.
 
     Args:
-        question: See `RagMeterHandler`; likewise `contexts` and `answer`.
+        filter: See `RagMeterHandler`; likewise `question`, `contexts` and `answer`.
         guard: Contains their exceptions.
 
     Raises:
@@ -148,25 +167,43 @@ class Readers:
     """
 
     def __init__(
-        self, question: Reader | None, contexts: Reader | None, answer: Reader | None, guard: Guard
+        self,
+        filter: Callable[[LlamaIndexRequest], bool] | None,  # noqa: A002 -- as the handler's
+        question: str | Callable[[LlamaIndexRequest], Any] | None,
+        contexts: Reader | None,
+        answer: Reader | None,
+        guard: Guard,
     ) -> None:
         check_readers(question=question, contexts=contexts, answer=answer)
+        self._filter = filter
         self._question = question
         self._contexts = contexts
         self._answer = answer
         self._guard = guard
-        self.reads_question = question is not None
         self.reads_output = contexts is not None or answer is not None
 
-    def question(self, request: Any, arguments: Mapping[str, Any]) -> str | None:
-        """Return the question found by the application's reader, or None."""
-        reader = self._question
+    def begin(
+        self,
+        kind: Kind,
+        instance: Any,
+        question: str | None,
+        arguments: Mapping[str, Any],
+        tags: Mapping[str, Any],
+    ) -> tuple[bool, str | None]:
+        """Return whether to capture a request that begins, and its question; `question` is the usual one."""
+        keeps, reader = self._filter, self._question
+        if keeps is None and reader is None:
+            return True, question
+        request = LlamaIndexRequest(kind, instance, question, arguments, tags)  # type: ignore[arg-type]
+        if keeps is not None:
+            with self._guard:
+                if not keeps(request):
+                    return False, None
         with self._guard:
-            if isinstance(reader, str):
-                return text_of(_input_field(arguments, reader))
             if reader is not None:
-                return text_of(reader(request))
-        return None
+                read = text_of(_input_field(arguments, reader) if isinstance(reader, str) else reader(request))
+                question = question if read is None else read
+        return True, question
 
     def contexts(self, result: object, mode: TextMode) -> Nodes | None:
         """Return the contexts found by the application's reader, or None."""

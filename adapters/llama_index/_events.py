@@ -71,9 +71,6 @@ _MAY_FAIL: frozenset[str] = frozenset({"query", "chat", "run", "tool", "step"})
 _ASK_NO_MODEL = frozenset({"NoText", "ContextOnly"})
 """Synthesizers that return nothing, or the nodes' texts one after the other."""
 
-Begin = Callable[[Kind, Any, "str | None", Any, Mapping[str, Any]], "tuple[bool, str | None]"]
-"""``(kind, instance, question, arguments, tags)`` → whether to capture, and the question."""
-
 
 class SpanFollower:
     """Finds requests among LlamaIndex's spans and offers them to a meter. Thread-safe.
@@ -83,8 +80,7 @@ class SpanFollower:
         text_mode: The form of a node's text.
         is_engine: Requests count only if such an instance takes part; None: all count.
         active_tags: Returns the instrument tags in force.
-        begin: Decides about a request that begins; see `Begin`.
-        readers: The application's readers of its own outputs.
+        readers: The application's own functions.
         name: Name of the requests; None: the callee's class.
         rules: The tools and functions that retrieve; None: no rules.
         open_requests: Settings of `OpenRequests`, for tests.
@@ -97,7 +93,6 @@ class SpanFollower:
         text_mode: TextMode,
         is_engine: Callable[[Any], bool] | None,
         active_tags: Callable[[], Mapping[str, Any]],
-        begin: Begin,
         readers: Readers,
         name: str | None = None,
         rules: RetrievalRules | None = None,
@@ -111,7 +106,6 @@ class SpanFollower:
         self._text_mode: TextMode = text_mode
         self._is_engine = is_engine
         self._active_tags = active_tags
-        self._begin = begin
         self._readers = readers
         self._frames: dict[str | None, Frame | None] = {}
         self._requests: OpenRequests[str, LlamaRequest] = OpenRequests(self._evict, **open_requests)
@@ -229,7 +223,7 @@ class SpanFollower:
             return
         tags = tags or self._active_tags()
         question = None if kind == "llm" else question_of(kind, arguments)
-        wanted, question = self._begin(kind, instance, question, arguments, tags)
+        wanted, question = self._readers.begin(kind, instance, question, arguments, tags)
         if not wanted:
             return
         request = LlamaRequest(

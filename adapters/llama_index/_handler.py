@@ -12,9 +12,8 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from inspect import BoundArguments
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from ragmeter.adapters import check_meter
 from ragmeter.adapters._unseen import retrieval_rules
@@ -22,9 +21,9 @@ from ragmeter.adapters.reading.fields import Reader
 from ragmeter.metrics import ConfigurationError, MissingDependencyError
 from ragmeter.metrics._process import fork
 
-from ._answers import Readers
+from ._answers import LlamaIndexRequest, Readers
 from ._events import SpanFollower
-from ._payloads import Kind, TextMode
+from ._payloads import TextMode
 from ._streams import heard_by
 
 if TYPE_CHECKING:
@@ -38,23 +37,6 @@ try:
     from llama_index.core.instrumentation import dispatcher as dispatching
 except ImportError:
     raise MissingDependencyError("llama-index-core", "llama-index", "ragmeter.adapters.llama_index") from None
-
-
-@dataclass(frozen=True, slots=True)
-class LlamaIndexRequest:
-    """A request that begins, as passed to the ``filter`` and ``question`` hooks. Not stored."""
-
-    kind: Literal["query", "chat", "run", "call", "retrieve", "synthesize"]
-    """The kind of callee: a query engine, chat engine, workflow or agent, a model with tools
-    (``predict_and_call``), retriever, synthesizer."""
-    instance: Any
-    """The callee."""
-    question: str | None
-    """The question by the built-in rule; None if not found."""
-    arguments: Mapping[str, Any]
-    """The call's arguments by name; a workflow's start event is ``start_event`` or in ``kwargs``."""
-    tags: Mapping[str, Any]
-    """The instrument tags in force."""
 
 
 class RagMeterHandler:
@@ -107,19 +89,15 @@ class RagMeterHandler:
             raise ConfigurationError(f"text_mode is {text_mode!r}; use 'llm' or 'none'")
         check_meter(meter)
         self._meter = meter
-        self._filter = filter
         self._enter_guard = meter.port.guard("llama_index.span_enter")
         self._exit_guard = meter.port.guard("llama_index.span_exit")
         self._drop_guard = meter.port.guard("llama_index.span_drop")
-        self._hook_guard = meter.port.guard("llama_index.hook")
-        self._readers = Readers(question, contexts, answer, self._hook_guard)
         self._spans = SpanFollower(
             meter,
             text_mode=text_mode,
             is_engine=None if engine is None else _Engines(engine),
             active_tags=_active_tags,
-            begin=self._begin,
-            readers=self._readers,
+            readers=Readers(filter, question, contexts, answer, meter.port.guard("llama_index.hook")),
             name=name,
             rules=retrieval_rules(retrieval_tools, retrieval_functions),
         )
@@ -222,28 +200,6 @@ class RagMeterHandler:
     def class_name(cls) -> str:
         """Return the handler's name, for LlamaIndex's and other tools' tables."""
         return "RagMeterHandler"
-
-    def _begin(
-        self,
-        kind: Kind,
-        instance: Any,
-        question: str | None,
-        arguments: Mapping[str, Any],
-        tags: Mapping[str, Any],
-    ) -> tuple[bool, str | None]:
-        if self._filter is None and not self._readers.reads_question:
-            return True, question
-        request = LlamaIndexRequest(kind, instance, question, arguments, tags)  # type: ignore[arg-type]
-        if self._filter is not None:
-            wanted = True
-            with self._hook_guard:
-                wanted = bool(self._filter(request))
-            if not wanted:
-                return False, None
-        if self._readers.reads_question:
-            read = self._readers.question(request, arguments)
-            question = question if read is None else read
-        return True, question
 
 
 _SAYING = frozenset({

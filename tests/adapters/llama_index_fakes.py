@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import wraps
 from importlib.metadata import version
@@ -21,8 +21,10 @@ from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.base.base_selector import BaseSelector, MultiSelection, SingleSelection
 from llama_index.core.base.embeddings.base import BaseEmbedding
 from llama_index.core.llms import CompletionResponse, CustomLLM, LLMMetadata
+from llama_index.core.query_engine import RetrieverQueryEngine
 from llama_index.core.question_gen.types import BaseQuestionGenerator, SubQuestion
 from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode
+from llama_index.core.workflow import StartEvent, StopEvent, Workflow, step
 
 from ragmeter import RagMeter
 from ragmeter.adapters.llama_index import RagMeterHandler
@@ -158,6 +160,41 @@ class ListRetriever(BaseRetriever):
     async def _aretrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
         await asyncio.sleep(0)
         return self._retrieve(query_bundle)
+
+
+def engine_of(found: Any = None, model: Any = None, **options: Any) -> Any:
+    """Return a query engine.
+
+    Args:
+        found: What it retrieves, nodes or a retriever; the first two nodes by default.
+        model: Its model, or what that answers.
+        **options: See `RetrieverQueryEngine.from_args`.
+    """
+    retriever = (
+        found if isinstance(found, BaseRetriever) else ListRetriever(nodes()[:2] if found is None else found)
+    )
+    model = llm() if model is None else llm(model) if isinstance(model, str) else model
+    return RetrieverQueryEngine.from_args(retriever, llm=model, **options)
+
+
+def one_step(work: Callable[[str], Awaitable[Any]]) -> Workflow:
+    """Return a workflow whose only step gives out what `work` makes of the query that it is run with."""
+
+    class OneStep(Workflow):
+        @step
+        async def only(self, ev: StartEvent) -> StopEvent:
+            return StopEvent(result=await work(ev.query))
+
+    return OneStep(timeout=60)
+
+
+def run(flow: Any, **given: Any) -> Any:
+    """Run a workflow or an agent to its end, in a loop of its own."""
+
+    async def main() -> Any:
+        return await flow.run(**given)
+
+    return asyncio.run(main())
 
 
 class Captured:

@@ -36,6 +36,25 @@ def openinference(number, parent, kind, name="step", **attributes):
     return span(number, parent, name, attributes=values, **given)
 
 
+def exchange(prompt=None, said=None):
+    """Return attributes of a model's call with one message and its reply, as OpenInference writes them."""
+    told = (("input", "user", prompt), ("output", "assistant", said))
+    return {
+        f"llm.{side}_messages.0.message.{key}": value
+        for side, role, text in told
+        for key, value in (("role", role), ("content", text))
+        if text is not None
+    }
+
+
+def chat(sent, *said):
+    """Return attributes of a model's call by the GenAI conventions: a text or messages, and what replies hold."""
+    sent = [{"role": "user", "content": sent}] if isinstance(sent, str) else sent
+    replies = [{"role": "assistant", **({"content": one} if isinstance(one, str) else one)} for one in said]
+    messages = {"gen_ai.input.messages": json.dumps(sent), "gen_ai.output.messages": json.dumps(replies)}
+    return {"gen_ai.operation.name": "chat", **messages}
+
+
 def documents(*texts, prefix="retrieval.documents", ids=()):
     """Return attributes of documents, flattened as OpenInference does."""
     made = {f"{prefix}.{place}.document.content": text for place, text in enumerate(texts)}

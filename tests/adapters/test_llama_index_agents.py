@@ -13,7 +13,6 @@ from llama_index.core.agent.workflow import AgentWorkflow, FunctionAgent
 from llama_index.core.base.llms.types import ChatMessage
 from llama_index.core.memory import ChatMemoryBuffer
 from llama_index.core.objects import ObjectIndex
-from llama_index.core.query_engine import RetrieverQueryEngine
 from llama_index.core.tools import FunctionTool, QueryEngineTool
 from llama_index_agents import agent_llm
 from llama_index_fakes import (
@@ -22,9 +21,9 @@ from llama_index_fakes import (
     ListRetriever,
     WordEmbedding,
     captured,
+    engine_of,
     expect,
     ids,
-    llm,
     nodes,
     since,
 )
@@ -33,9 +32,7 @@ A, B = nodes()[:2], nodes()[2:]
 
 
 def query_tool(name: str, found: Any, answer: str = "Tool answer.") -> QueryEngineTool:
-    return QueryEngineTool.from_defaults(
-        RetrieverQueryEngine.from_args(ListRetriever(found), llm=llm(answer)), name=name, description=name
-    )
+    return QueryEngineTool.from_defaults(engine_of(found, answer), name=name, description=name)
 
 
 def agent(tools: Any, *script: Any, **options: Any) -> FunctionAgent:
@@ -85,7 +82,7 @@ def test_parallel_and_repeated_tool_calls_belong_to_one_sample() -> None:
 @since(0, 14, 22)
 def test_sync_function_tool_that_queries_on_an_executor_thread() -> None:
     """Since core 0.14.22 the context follows into the thread (llama_index PR 21555, 21558)."""
-    engine = RetrieverQueryEngine.from_args(ListRetriever(A), llm=llm())
+    engine = engine_of()
 
     def search(text: str) -> str:
         """Search the documents."""
@@ -149,9 +146,7 @@ def test_message_object_and_history_as_input() -> None:
 def test_tool_error_that_the_agent_survives() -> None:
     """The agent answers anyway: status ok, the failed retrieval says what it raised."""
     broken = QueryEngineTool.from_defaults(
-        RetrieverQueryEngine.from_args(ListRetriever([], error=OSError("down")), llm=llm()),
-        name="docs",
-        description="d",
+        engine_of(ListRetriever([], error=OSError("down"))), name="docs", description="d"
     )
     run(agent([broken], call("docs"), "I could not find out."), user_msg=QUESTION)
 

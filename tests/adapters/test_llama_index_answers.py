@@ -11,24 +11,28 @@ pytest.importorskip("llama_index.core.agent.workflow", reason="agents came with 
 from llama_index.core.agent.workflow import AgentWorkflow, FunctionAgent
 from llama_index.core.llms import ChatMessage
 from llama_index.core.prompts import PromptTemplate
-from llama_index.core.query_engine import RetrieverQueryEngine
 from llama_index.core.tools import FunctionTool, QueryEngineTool, RetrieverTool
 from llama_index.core.workflow import StartEvent, StopEvent, Workflow, step
 from llama_index_agents import agent_llm
-from llama_index_fakes import QUESTION, ListRetriever, captured, expect, ids, llm, nodes, since
+from llama_index_fakes import (
+    QUESTION,
+    ListRetriever,
+    captured,
+    engine_of,
+    expect,
+    ids,
+    llm,
+    nodes,
+    one_step,
+    run,
+    since,
+)
 from pydantic import BaseModel
 
 from ragmeter.adapters.llama_index import LlamaIndexRequest, RagMeterHandler
 from ragmeter.metrics import ConfigurationError
 
 ANSWER = "The capital is Paris, on the Seine."
-
-
-def run(flow: Any, **kwargs: Any) -> Any:
-    async def main() -> Any:
-        return await flow.run(**kwargs)
-
-    return asyncio.run(main())
 
 
 @dataclasses.dataclass
@@ -107,22 +111,11 @@ def test_answer_in_a_result_of_any_shape(shape: str, streams: bool) -> None:
     run(flow, query=QUESTION)
 
 
-class Silent(Workflow):
-    """Gives out what no model said."""
-
-    result: Any = None
-
-    @step
-    async def only(self, ev: StartEvent) -> StopEvent:
-        await ListRetriever(nodes()[:2]).aretrieve(ev.query)
-        return StopEvent(result=self.result)
-
-
 @expect(answer=ANSWER)
 def test_a_form_that_the_application_parses_later_holds_the_answer() -> None:
     form = json.dumps({"answer": ANSWER, "sources": ["paris"]})
     found = ListRetriever(nodes()[:2])
-    RetrieverQueryEngine.from_args(found, llm=llm(form)).query(QUESTION)
+    engine_of(found, form).query(QUESTION)
 
 
 @pytest.mark.parametrize(
@@ -139,10 +132,13 @@ def test_a_form_that_the_application_parses_later_holds_the_answer() -> None:
 )
 def test_results_without_a_model_that_was_seen(result: Any, answer: str | None) -> None:
     """The only long string, else none; what LlamaIndex's own classes hold is known."""
-    flow = Silent(timeout=60)
-    flow.result = result
+
+    async def silent(query: str) -> Any:
+        await ListRetriever(nodes()[:2]).aretrieve(query)
+        return result
+
     with captured() as capture:
-        run(flow, query=QUESTION)
+        run(one_step(silent), query=QUESTION)
 
         assert capture.only.sample.answer == answer
 
@@ -156,41 +152,31 @@ def test_a_list_that_a_model_filled_in_is_one_answer() -> None:
     steps = ["Take the train to the north station.", "Walk along the river for ten minutes."]
     model = llm(json.dumps({"title": "Walk", "steps": steps}))
 
-    class Flow(Workflow):
-        @step
-        async def answer(self, ev: StartEvent) -> StopEvent:
-            found = await ListRetriever(nodes()).aretrieve(QUESTION)
-            prompt = PromptTemplate("{context}\n{question}")
-            text = "\n".join(item.get_content() for item in found)
-            filled = await model.astructured_predict(Steps, prompt, context=text, question=QUESTION)
-            return StopEvent(result=filled)
+    async def filled(query: str) -> Any:
+        found = await ListRetriever(nodes()).aretrieve(query)
+        prompt = PromptTemplate("{context}\n{question}")
+        text = "\n".join(item.get_content() for item in found)
+        return await model.astructured_predict(Steps, prompt, context=text, question=query)
 
     with captured() as capture:
-        run(Flow(), query=QUESTION)
+        run(one_step(filled), query=QUESTION)
     assert capture.only.sample.answer == "\n".join(steps)
 
 
 @expect(answer=ANSWER)
 def test_stream_inside_a_result_is_captured_to_its_end() -> None:
-    class Streams(Workflow):
-        @step
-        async def only(self, ev: StartEvent) -> StopEvent:
-            engine = RetrieverQueryEngine.from_args(ListRetriever(nodes()[:2]), llm=llm(ANSWER), streaming=True)
-            return StopEvent(result={"stream": await engine.aquery(ev.query), "n": 1})
+    async def streams(query: str) -> Any:
+        return {"stream": await engine_of(model=ANSWER, streaming=True).aquery(query), "n": 1}
 
     async def main() -> str:
-        result = await Streams(timeout=60).run(query=QUESTION)
+        result = await one_step(streams).run(query=QUESTION)
         return "".join([word async for word in result["stream"].async_response_gen()])
 
     assert asyncio.run(main()) == ANSWER
 
 
-def engine(answer: str = ANSWER) -> RetrieverQueryEngine:
-    return RetrieverQueryEngine.from_args(ListRetriever(nodes()[:2]), llm=llm(answer))
-
-
 def tool() -> QueryEngineTool:
-    return QueryEngineTool.from_defaults(engine(), name="search", description="capitals")
+    return QueryEngineTool.from_defaults(engine_of(model=ANSWER), name="search", description="capitals")
 
 
 @expect(question=QUESTION, ids=["paris", "rome"], answer=ANSWER)

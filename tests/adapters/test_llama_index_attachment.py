@@ -13,8 +13,8 @@ import pytest
 from llama_index.core.indices.query.query_transform.base import IdentityQueryTransform
 from llama_index.core.instrumentation import get_dispatcher
 from llama_index.core.instrumentation.span_handlers import SimpleSpanHandler
-from llama_index.core.query_engine import RetrieverQueryEngine, TransformQueryEngine
-from llama_index_fakes import QUESTION, Captured, ListRetriever, captured, expect, llm, nodes
+from llama_index.core.query_engine import TransformQueryEngine
+from llama_index_fakes import QUESTION, Captured, ListRetriever, captured, engine_of, expect, nodes
 
 from ragmeter import RagMeter
 from ragmeter.adapters import instrument, uninstrument
@@ -23,10 +23,6 @@ from ragmeter.exporters.memory import InMemoryExporter
 from ragmeter.metrics import ConfigurationError
 
 A = nodes()[:2]
-
-
-def engine(model: Any = None, **options: Any) -> Any:
-    return RetrieverQueryEngine.from_args(ListRetriever(A), llm=model or llm(), **options)
 
 
 def attached() -> int:
@@ -40,12 +36,12 @@ def test_attach_and_detach_are_idempotent() -> None:
     assert handler.attach() is handler.attach() is handler
     assert attached() == 1
     assert handler.is_attached
-    engine().query(QUESTION)
+    engine_of().query(QUESTION)
     assert len(capture.runs) == 1
     handler.detach()
     handler.detach()
     assert attached() == 0
-    engine().query(QUESTION)
+    engine_of().query(QUESTION)
     assert len(capture.runs) == 1
     capture.meter.shutdown(60)
 
@@ -65,7 +61,7 @@ def test_handler_added_by_the_user() -> None:
     capture = Captured()
     get_dispatcher().add_span_handler(capture.handler)
     try:
-        engine().query(QUESTION)
+        engine_of().query(QUESTION)
         assert len(capture.runs) == 1
         assert capture.handler.is_attached
     finally:
@@ -81,7 +77,7 @@ def test_other_handlers_stay_and_see_everything() -> None:
     root.add_span_handler(before)
     with captured() as capture:
         root.add_span_handler(after)
-        engine().query(QUESTION)
+        engine_of().query(QUESTION)
         assert len(capture.runs) == 1
     try:
         assert [item for item in root.span_handlers if item in (before, after)] == [before, after]
@@ -96,8 +92,8 @@ def test_two_meters_each_get_the_request_and_one_meter_gets_it_once() -> None:
     """Several handlers: one run per meter."""
     with captured() as first, captured() as second:
         again = RagMeterHandler(first.meter).attach()
-        engine(streaming=True).query("streamed").get_response()
-        engine().query(QUESTION)
+        engine_of(streaming=True).query("streamed").get_response()
+        engine_of().query(QUESTION)
         again.detach()
 
         assert len(first.runs) == len(second.runs) == 2
@@ -114,7 +110,7 @@ def test_detached_in_the_middle_of_a_request_gives_it_up_and_counts_it() -> None
             handler.detach()
             return super()._retrieve(query_bundle)
 
-    response = RetrieverQueryEngine.from_args(Detaching(A), llm=llm()).query(QUESTION)
+    response = engine_of(Detaching(A)).query(QUESTION)
     assert str(response) == "Paris is the answer."
     assert capture.runs == []
     assert handler.open_entries == 0
@@ -131,8 +127,8 @@ def test_attached_in_the_middle_of_a_request() -> None:
             capture.handler.attach()
             return super()._retrieve(query_bundle)
 
-    RetrieverQueryEngine.from_args(Attaching(A), llm=llm()).query("first")
-    engine().query("second")
+    engine_of(Attaching(A)).query("first")
+    engine_of().query("second")
     capture.handler.detach()
 
     assert capture.runs[-1].sample.question == "second"
@@ -153,7 +149,7 @@ def test_attaching_and_detaching_while_other_threads_query() -> None:
     def work() -> None:
         try:
             while not stop.is_set():
-                engine().query(QUESTION)
+                engine_of().query(QUESTION)
         except BaseException as error:
             failures.append(error)
 
@@ -170,7 +166,7 @@ def test_attaching_and_detaching_while_other_threads_query() -> None:
     root.span_handlers = kept
     assert failures == []
     with capture.handler:
-        engine().query(QUESTION)
+        engine_of().query(QUESTION)
         assert capture.handler.open_entries == 0
     assert capture.meter.stats().internal_errors == {}
     capture.meter.shutdown(60)
@@ -178,7 +174,7 @@ def test_attaching_and_detaching_while_other_threads_query() -> None:
 
 def test_scoped_to_one_engine() -> None:
     """Only requests in which that instance takes part, as root or wrapped by another engine."""
-    mine, other = engine(), engine()
+    mine, other = engine_of(), engine_of()
     with captured(engine=mine) as capture:
         mine.query("mine")
         other.query("other")
@@ -193,7 +189,7 @@ def test_scoped_to_one_engine() -> None:
 
 def test_scoped_to_several_engines() -> None:
     """A list of instances; the engines are not kept alive."""
-    first, second, third = engine(), engine(), engine()
+    first, second, third = engine_of(), engine_of(), engine_of()
     with captured(engine=[first, second]) as capture:
         for number, item in enumerate((first, second, third)):
             item.query(str(number))
@@ -216,13 +212,13 @@ def test_instrument_attaches_globally_and_uninstrument_takes_it_back() -> None:
         instrument(meters[0], frameworks=["llama_index"], name="support")
         instrument(meters[0], frameworks=["llama_index"], name="support")
         assert attached() == 1
-        engine().query("first")
+        engine_of().query("first")
         instrument(meters[1], frameworks=["llama_index"])
-        engine().query("second")
+        engine_of().query("second")
     finally:
         uninstrument()
     assert attached() == 0
-    engine().query("third")
+    engine_of().query("third")
     for meter in meters:
         meter.shutdown(60)
 
@@ -237,7 +233,7 @@ def test_dispatcher_shutdown_gives_up_what_is_running() -> None:
     if not hasattr(root, "shutdown"):
         pytest.skip("this version of llama-index-core has no Dispatcher.shutdown")
     root.shutdown()
-    engine().query(QUESTION)
+    engine_of().query(QUESTION)
 
 
 def test_what_other_tools_ask_of_every_handler() -> None:
@@ -260,13 +256,12 @@ sys.path.insert(0, sys.argv[1])
 from llama_index_fakes import *
 from llama_index.core.query_engine import RetrieverQueryEngine
 with captured() as capture:
-    RetrieverQueryEngine.from_args(ListRetriever(nodes()), llm=llm(), streaming=True).query("open")
-    stream = RetrieverQueryEngine.from_args(
-        ListRetriever(nodes()), llm=llm(), streaming=True).query("kept")
+    engine_of(nodes(), streaming=True).query("open")
+    stream = engine_of(nodes(), streaming=True).query("kept")
     pid = os.fork()
     if pid == 0:
         assert capture.handler.open_entries == 0
-        RetrieverQueryEngine.from_args(ListRetriever(nodes()), llm=llm()).query("child")
+        engine_of(nodes()).query("child")
         good = [run.sample.question for run in capture.runs if run.sample.question != "open"]
         os._exit(0 if good == ["child"] else 1)
     _, status = os.waitpid(pid, 0)

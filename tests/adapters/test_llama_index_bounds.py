@@ -10,8 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pytest
-from llama_index.core.query_engine import RetrieverQueryEngine
-from llama_index_fakes import QUESTION, Captured, ListRetriever, captured, llm, nodes
+from llama_index_fakes import QUESTION, Captured, ListRetriever, captured, engine_of, nodes
 from moved_clock import MovedClock
 
 from ragmeter.adapters.llama_index import _events as _spans
@@ -32,17 +31,13 @@ def capture() -> Iterator[Captured]:
 def follow(capture: Captured, **bounds: Any) -> SpanFollower:
     """A follower with bounds of its own, fed by hand."""
 
-    def begin(_: Any, __: Any, question: str | None, *___: Any) -> tuple[bool, str | None]:
-        return True, question
-
     tags: Mapping[str, Any] = {}
     return SpanFollower(
         capture.meter,
         text_mode="llm",
         is_engine=None,
         active_tags=lambda: tags,
-        begin=begin,
-        readers=Readers(None, None, None, capture.meter.port.guard("test")),
+        readers=Readers(None, None, None, None, capture.meter.port.guard("test")),
         **bounds,
     )
 
@@ -100,7 +95,7 @@ def test_stream_kept_open_for_ever_is_reported_as_partial(
     handler = capture.handler
     handler._spans = follow(capture, max_age_s=60.0, clock=clock)
     with handler:
-        engine = RetrieverQueryEngine.from_args(ListRetriever(A), llm=llm(), streaming=True)
+        engine = engine_of(streaming=True)
         kept = engine.query("kept")
         assert next(kept.response_gen) == "Paris"
         clock.now = 61.0
@@ -130,7 +125,7 @@ def test_spans_that_never_end_are_forgotten(capture: Captured, monkeypatch: pyte
 def test_nothing_of_the_applications_is_kept(streaming: bool) -> None:
     """Engine, response and nodes can be collected while the sample waits."""
     with captured() as capture:
-        engine = RetrieverQueryEngine.from_args(ListRetriever(A), llm=llm(), streaming=streaming)
+        engine = engine_of(streaming=streaming)
         response = engine.query(QUESTION)
         if streaming:
             list(response.response_gen)
@@ -145,7 +140,7 @@ def test_nothing_of_the_applications_is_kept(streaming: bool) -> None:
 def test_response_kept_by_the_application_does_not_keep_our_copies() -> None:
     """A chat log full of old responses holds no snapshots of ours."""
     with captured() as capture:
-        engine = RetrieverQueryEngine.from_args(ListRetriever(A), llm=llm(), streaming=True)
+        engine = engine_of(streaming=True)
         response = engine.query(QUESTION)
         list(response.response_gen)
         assert len(capture.runs) == 1
@@ -160,7 +155,7 @@ def test_each_meter_lives_no_longer_than_its_owner_wants() -> None:
     """A detached handler and its meter can be collected."""
     capture = Captured()
     with capture.handler:
-        asyncio.run(RetrieverQueryEngine.from_args(ListRetriever(A), llm=llm()).aquery(QUESTION))
+        asyncio.run(engine_of().aquery(QUESTION))
     capture.meter.shutdown(60)
     kept = weakref.ref(capture.meter)
     del capture

@@ -16,8 +16,18 @@ from llama_index.core.chat_engine import (
     SimpleChatEngine,
 )
 from llama_index.core.memory import ChatMemoryBuffer
-from llama_index.core.query_engine import RetrieverQueryEngine
-from llama_index_fakes import CORE, DOCUMENTS, QUESTION, ListRetriever, captured, expect, index, llm, nodes
+from llama_index_fakes import (
+    CORE,
+    DOCUMENTS,
+    QUESTION,
+    ListRetriever,
+    captured,
+    engine_of,
+    expect,
+    index,
+    llm,
+    nodes,
+)
 
 ANSWER = "Paris is the answer."
 KINDS = ["context", "condense_plus_context", "condense_question"]
@@ -34,9 +44,7 @@ def chat_engine(kind: str, model: Any = None, retriever: Any = None, **options: 
     if kind == "condense_plus_context":
         return CondensePlusContextChatEngine.from_defaults(retriever, llm=model, **options)
     if kind == "condense_question":
-        return CondenseQuestionChatEngine.from_defaults(
-            RetrieverQueryEngine.from_args(retriever, llm=model), llm=model, **options
-        )
+        return CondenseQuestionChatEngine.from_defaults(engine_of(retriever, model), llm=model, **options)
     return SimpleChatEngine.from_defaults(llm=model, **options)
 
 

@@ -12,7 +12,6 @@ from llama_index.core.indices.query.query_transform import HyDEQueryTransform
 from llama_index.core.indices.query.query_transform.base import StepDecomposeQueryTransform
 from llama_index.core.query_engine import (
     MultiStepQueryEngine,
-    RetrieverQueryEngine,
     RetryQueryEngine,
     RouterQueryEngine,
     SubQuestionQueryEngine,
@@ -30,17 +29,13 @@ from llama_index_fakes import (
     ListRetriever,
     Questions,
     captured,
+    engine_of,
     expect,
     ids,
     llm,
     nodes,
     since,
 )
-
-
-def engine(found: list[TextNode], answer: str = "Paris is the answer.", **options: Any) -> Any:
-    return RetrieverQueryEngine.from_args(ListRetriever(found), llm=llm(answer), **options)
-
 
 A, B = nodes()[:2], nodes()[2:]
 
@@ -59,7 +54,7 @@ both_ways = pytest.mark.parametrize("is_async", [False, True], ids=["sync", "asy
 def router(*places: int) -> RouterQueryEngine:
     return RouterQueryEngine(
         Choose(*places),
-        [tool(engine(A, "From a."), "a"), tool(engine(B, "From b."), "b")],
+        [tool(engine_of(A, "From a."), "a"), tool(engine_of(B, "From b."), "b")],
         llm=llm("Both."),
         summarizer=TreeSummarize(llm=llm("Both.")),
     )
@@ -97,7 +92,7 @@ def sub_question(*engines: Any, use_async: bool) -> SubQuestionQueryEngine:
 def test_sub_questions_report_documents_not_question_answer_nodes(is_async: bool, use_async: bool) -> None:
     """The documents behind the sub-answers; the user's question; the final answer."""
     with captured() as capture:
-        ask(sub_question(engine(A), engine(B), use_async=use_async), is_async)
+        ask(sub_question(engine_of(A), engine_of(B), use_async=use_async), is_async)
         scored = capture.only
 
     assert sorted(map(str, ids(scored))) == sorted(DOCUMENTS)
@@ -111,17 +106,17 @@ def test_sub_questions_asked_synchronously_inside_a_running_loop() -> None:
     """They run on another thread, with the context copied since 0.14.9 (llama_index PR 20286)."""
 
     async def call() -> None:
-        sub_question(engine(A), engine(B), use_async=True).query(QUESTION)
+        sub_question(engine_of(A), engine_of(B), use_async=True).query(QUESTION)
 
     asyncio.run(call())
 
 
 def test_sub_question_that_failed_and_was_swallowed_leaves_the_request_ok() -> None:
     """LlamaIndex logs a failing sub-question and goes on: so does the sample."""
-    broken = RetrieverQueryEngine.from_args(ListRetriever([], error=RuntimeError("store down")), llm=llm())
+    broken = engine_of(ListRetriever([], error=RuntimeError("store down")))
     with captured() as capture:
         try:
-            sub_question(engine(A), broken, use_async=False).query(QUESTION)
+            sub_question(engine_of(A), broken, use_async=False).query(QUESTION)
         except RuntimeError:
             pytest.skip("this version of llama-index-core passes the error on")
         scored = capture.only
@@ -134,7 +129,7 @@ def test_sub_question_that_failed_and_was_swallowed_leaves_the_request_ok() -> N
 @expect(contexts=())
 def test_sub_questions_that_found_nothing_do_not_report_made_up_nodes() -> None:
     """Sub-answers from empty retrievals: the contexts are empty, not question/answer texts."""
-    sub_question(engine([]), engine([]), use_async=False).query(QUESTION)
+    sub_question(engine_of([]), engine_of([]), use_async=False).query(QUESTION)
 
 
 @expect(question=QUESTION, ids=["paris", "rome"], retrievals=2, answer="Joined.")
@@ -142,7 +137,7 @@ def test_multi_step_engine() -> None:
     """One sample; documents of all steps without repetition; the user's question (openinference#678)."""
     transform = StepDecomposeQueryTransform(llm=llm("next step?"), verbose=False)
     MultiStepQueryEngine(
-        engine(A),
+        engine_of(A),
         transform,
         response_synthesizer=get_response_synthesizer(llm=llm("Joined.")),
         index_summary="x",
@@ -179,7 +174,7 @@ class Changing(BaseRetriever):
 def test_retry_engine_reports_the_accepted_attempt(monkeypatch: pytest.MonkeyPatch) -> None:
     """Rejected attempts leave nothing behind; the question stays the user's."""
     monkeypatch.setattr(Settings, "_llm", llm())
-    inner = RetrieverQueryEngine.from_args(Changing(A, B), llm=llm())
+    inner = engine_of(Changing(A, B))
     with captured() as capture:
         RetryQueryEngine(inner, Verdicts(2)).query(QUESTION)
         scored = capture.only
@@ -192,7 +187,7 @@ def test_retry_engine_reports_the_accepted_attempt(monkeypatch: pytest.MonkeyPat
 @expect(ids=["paris", "rome"], retrievals=1, answer="Paris is the answer.")
 def test_evaluator_inside_an_engine_leaves_nothing_in_the_sample() -> None:
     """LlamaIndex's relevancy evaluator runs an engine of its own within the request."""
-    inner = engine(A)
+    inner = engine_of(A)
     evaluator = RelevancyEvaluator(llm=llm("YES"))
     RetryQueryEngine(inner, evaluator).query(QUESTION)
 
@@ -201,7 +196,7 @@ def test_evaluator_inside_an_engine_leaves_nothing_in_the_sample() -> None:
 @both_ways
 def test_hyde_transform_keeps_the_users_question(is_async: bool) -> None:
     """Two nested query spans are one request; the transformed text is the retrieval's affair."""
-    ask(TransformQueryEngine(engine(A), HyDEQueryTransform(llm=llm("made up"))), is_async)
+    ask(TransformQueryEngine(engine_of(A), HyDEQueryTransform(llm=llm("made up"))), is_async)
 
 
 def test_summary_index_engine() -> None:

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from llama_index.core.instrumentation import get_dispatcher
 from llama_index.core.query_engine import RetrieverQueryEngine
 from llama_index.core.schema import QueryBundle, TextNode
-from llama_index_fakes import Captured, ListRetriever, captured, ids, llm, nodes
+from llama_index_fakes import Captured, ListRetriever, captured, engine_of, ids, llm, nodes
 
 import ragmeter
 
@@ -27,9 +27,7 @@ def engine(name: str, *, streaming: bool = False, fails: bool = False) -> Any:
     """An engine whose documents, answer and failure all carry `name`."""
     found = [TextNode(id_=f"{name}-{place}", text=f"text {place} of {name}") for place in range(2)]
     error = OSError(name) if fails else None
-    return RetrieverQueryEngine.from_args(
-        ListRetriever(found, error=error), llm=llm(f"answer of {name}"), streaming=streaming
-    )
+    return engine_of(ListRetriever(found, error=error), llm(f"answer of {name}"), streaming=streaming)
 
 
 def one(name: str, how: str) -> None:
@@ -133,7 +131,7 @@ def test_gather_on_one_shared_engine() -> None:
             self._found = [TextNode(id_=query_bundle.query_str, text=query_bundle.query_str)]
             return self._retrieve(query_bundle)
 
-    shared = RetrieverQueryEngine.from_args(Echo([]), llm=llm())
+    shared = engine_of(Echo([]))
 
     async def main() -> None:
         await asyncio.gather(*(shared.aquery(f"question {n}") for n in range(30)))
@@ -180,7 +178,7 @@ def test_fire_and_forget_task_is_a_request_of_its_own() -> None:
 
     async def main() -> None:
         retriever = Forgetful(nodes()[:2])
-        await RetrieverQueryEngine.from_args(retriever, llm=llm()).aquery("first")
+        await engine_of(retriever).aquery("first")
         await retriever.task
 
     with captured() as capture:

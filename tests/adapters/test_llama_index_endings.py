@@ -9,26 +9,22 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from llama_index.core.query_engine import CustomQueryEngine, RetrieverQueryEngine
+from llama_index.core.query_engine import CustomQueryEngine
 from llama_index.core.schema import QueryBundle, TextNode
-from llama_index_fakes import QUESTION, Captured, ListRetriever, captured, expect, llm, nodes
+from llama_index_fakes import QUESTION, Captured, ListRetriever, captured, engine_of, expect, llm, nodes
 
 A = nodes()[:2]
-
-
-def engine(model: Any = None, retriever: Any = None, **options: Any) -> Any:
-    return RetrieverQueryEngine.from_args(retriever or ListRetriever(A), llm=model or llm(), **options)
 
 
 @pytest.mark.parametrize("is_async", [False, True])
 def test_failing_retriever(is_async: bool) -> None:
     """Same exception object, status error, and the next request on the thread is unaffected."""
     error = OSError("store down")
-    broken = engine(retriever=ListRetriever([], error=error))
+    broken = engine_of(ListRetriever([], error=error))
     with captured() as capture:
         with pytest.raises(OSError) as caught:
             asyncio.run(broken.aquery("first")) if is_async else broken.query("first")
-        engine().query("second")
+        engine_of().query("second")
         first, second = capture.runs
 
     assert caught.value is error
@@ -43,14 +39,14 @@ def test_failing_retriever(is_async: bool) -> None:
 def test_failing_model_keeps_what_was_retrieved() -> None:
     """The contexts were given to the model before it failed."""
     with pytest.raises(ConnectionError):
-        engine(llm(fail_with=ConnectionError("gone"))).query(QUESTION)
+        engine_of(model=llm(fail_with=ConnectionError("gone"))).query(QUESTION)
 
 
 def test_model_error_that_llamaindex_swallows_is_ok_with_what_the_user_saw() -> None:
     """Refine turns some model errors into "Empty Response": the user got that as the answer."""
     with captured() as capture:
         try:
-            answer = str(engine(llm(fail_with=ValueError("bad"))).query(QUESTION))
+            answer = str(engine_of(model=llm(fail_with=ValueError("bad"))).query(QUESTION))
         except ValueError:
             pytest.skip("this version of llama-index-core passes the error on")
         scored = capture.only
@@ -63,14 +59,14 @@ def test_model_error_that_llamaindex_swallows_is_ok_with_what_the_user_saw() -> 
 def test_interrupts_pass_through_as_cancelled(kind: type[BaseException]) -> None:
     """BaseExceptions reach the caller; the sample says that the caller gave up."""
     with pytest.raises(kind):
-        engine(retriever=ListRetriever([], error=kind())).query(QUESTION)
+        engine_of(ListRetriever([], error=kind())).query(QUESTION)
 
 
 @expect(status="error")
 def test_system_exit_passes_through_as_an_error() -> None:
     """SystemExit reaches the caller."""
     with pytest.raises(SystemExit):
-        engine(retriever=ListRetriever([], error=SystemExit(3))).query(QUESTION)
+        engine_of(ListRetriever([], error=SystemExit(3))).query(QUESTION)
 
 
 class Hanging(ListRetriever):
@@ -86,7 +82,7 @@ def test_cancelled_query() -> None:
     async def main() -> None:
         retriever = Hanging(A)
         retriever.entered = asyncio.Event()
-        asking = asyncio.ensure_future(engine(retriever=retriever).aquery(QUESTION))
+        asking = asyncio.ensure_future(engine_of(retriever).aquery(QUESTION))
         await retriever.entered.wait()
         with pytest.raises(asyncio.TimeoutError):
             await asyncio.wait_for(asking, 0.01)
@@ -142,15 +138,15 @@ def raises(error: type[BaseException], call: Callable[[], object]) -> None:
 
 
 def broken(error: BaseException) -> Any:
-    return engine(retriever=ListRetriever([], error=error))
+    return engine_of(ListRetriever([], error=error))
 
 
 def streamed(**options: Any) -> Any:
-    return engine(llm(TEXT, **options), streaming=True).query(QUESTION).response_gen
+    return engine_of(model=llm(TEXT, **options), streaming=True).query(QUESTION).response_gen
 
 
 ENDINGS: dict[str, Callable[[], object]] = {
-    "ok": lambda: engine(llm(TEXT)).query(QUESTION),
+    "ok": lambda: engine_of(model=llm(TEXT)).query(QUESTION),
     "error": lambda: raises(OSError, lambda: broken(OSError()).query(QUESTION)),
     "interrupt": lambda: raises(KeyboardInterrupt, lambda: broken(KeyboardInterrupt()).query(QUESTION)),
     "stream": lambda: list(streamed()),

@@ -20,20 +20,21 @@ from llama_index.core.evaluation.base import BaseEvaluator
 from llama_index.core.evaluation.eval_utils import aget_responses, get_responses
 from llama_index.core.extractors import KeywordExtractor
 from llama_index.core.ingestion import IngestionPipeline
-from llama_index.core.query_engine import RetrieverQueryEngine
 from llama_index.core.response_synthesizers import get_response_synthesizer
 from llama_index.core.schema import TransformComponent
-from llama_index.core.workflow import StartEvent, StopEvent, Workflow, step
 from llama_index_fakes import (
     DOCUMENTS,
     QUESTION,
     ListRetriever,
     WordEmbedding,
     captured,
+    engine_of,
     expect,
     index,
     llm,
     nodes,
+    one_step,
+    run,
 )
 
 
@@ -43,10 +44,6 @@ def _models() -> Iterator[None]:
     Settings.llm, Settings.embed_model = llm("YES"), WordEmbedding(model_name="words")
     yield
     Settings._llm, Settings._embed_model = before
-
-
-def engine() -> Any:
-    return RetrieverQueryEngine.from_args(ListRetriever(nodes()[:2]), llm=llm("Paris."))
 
 
 def documents() -> list[Document]:
@@ -63,7 +60,7 @@ class AsksAnEngine(TransformComponent):
 
     def __call__(self, nodes: Any, **_: Any) -> Any:
         for node in nodes:
-            node.metadata["summary"] = str(engine().query("Summarise."))
+            node.metadata["summary"] = str(engine_of(model="Paris.").query("Summarise."))
         return nodes
 
 
@@ -76,7 +73,7 @@ class OwnEvaluator(BaseEvaluator):
     def _update_prompts(self, prompts: Any) -> None: ...
 
     async def aevaluate(self, query: Any = None, **_: Any) -> EvaluationResult:  # type: ignore[override]
-        return EvaluationResult(feedback=str(await engine().aquery("Is it so?")))
+        return EvaluationResult(feedback=str(await engine_of(model="Paris.").aquery("Is it so?")))
 
 
 EVALUATED = {"query": "q", "response": "Paris.", "contexts": ["Paris is a city."]}
@@ -111,16 +108,18 @@ PREPARATIONS: dict[str, Callable[[], Any]] = {
     "retriever evaluator, async": lambda: asyncio.run(
         retriever_evaluator().aevaluate("q", expected_ids=["paris"])
     ),
-    "batch of queries": lambda: BatchEvalRunner(evaluators()).evaluate_queries(engine(), queries=["a?", "b?"]),
+    "batch of queries": lambda: BatchEvalRunner(evaluators()).evaluate_queries(
+        engine_of(model="Paris."), queries=["a?", "b?"]
+    ),
     "batch of queries, async": lambda: asyncio.run(
-        BatchEvalRunner(evaluators()).aevaluate_queries(engine(), queries=["a?", "b?"])
+        BatchEvalRunner(evaluators()).aevaluate_queries(engine_of(model="Paris."), queries=["a?", "b?"])
     ),
     "data set": lambda: DatasetGenerator(nodes(), num_questions_per_chunk=1).generate_dataset_from_nodes(num=2),
     "data set, async": lambda: asyncio.run(
         DatasetGenerator(nodes(), num_questions_per_chunk=1).agenerate_dataset_from_nodes(num=2)
     ),
-    "responses": lambda: get_responses(["a?"], engine()),
-    "responses, async": lambda: asyncio.run(aget_responses(["a?"], engine())),
+    "responses": lambda: get_responses(["a?"], engine_of(model="Paris.")),
+    "responses, async": lambda: asyncio.run(aget_responses(["a?"], engine_of(model="Paris."))),
 }
 
 
@@ -138,7 +137,7 @@ def test_what_users_ask_beside_it_is_captured() -> None:
     found = ListRetriever(nodes()).retrieve("x")
 
     async def gathered() -> None:
-        await asyncio.gather(*(engine().aquery(QUESTION) for _ in range(2)))
+        await asyncio.gather(*(engine_of(model="Paris.").aquery(QUESTION) for _ in range(2)))
 
     with captured() as capture:
         summaries()
@@ -148,20 +147,13 @@ def test_what_users_ask_beside_it_is_captured() -> None:
         assert [run.sample.question for run in capture.runs] == [QUESTION] * 3
 
 
-class Graded(Workflow):
-    """Answers, and has its answer graded before it gives it out."""
-
-    @step
-    async def only(self, ev: StartEvent) -> StopEvent:
-        response = await engine().aquery(ev.query)
-        evaluator = FaithfulnessEvaluator(llm=llm("YES"))
-        verdict = await evaluator.aevaluate_response(query=ev.query, response=response)
-        return StopEvent(result={"passed": verdict.passing, "words": str(response)})
-
-
 @expect(question=QUESTION, ids=["paris", "rome"], retrievals=1, answer="Paris.")
 def test_grading_within_a_request_leaves_nothing_in_it() -> None:
-    async def main() -> Any:
-        return await Graded(timeout=60).run(query=QUESTION)
+    async def graded(query: str) -> Any:
+        """Have the answer graded before it is given out."""
+        response = await engine_of(model="Paris.").aquery(query)
+        evaluator = FaithfulnessEvaluator(llm=llm("YES"))
+        verdict = await evaluator.aevaluate_response(query=query, response=response)
+        return {"passed": verdict.passing, "words": str(response)}
 
-    asyncio.run(main())
+    run(one_step(graded), query=QUESTION)

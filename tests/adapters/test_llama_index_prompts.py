@@ -15,7 +15,7 @@ from llama_index.core.llms import ChatMessage, CompletionResponse
 from llama_index.core.llms.callbacks import llm_completion_callback
 from llama_index.core.memory import ChatMemoryBuffer
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
-from llama_index.core.query_engine import CustomQueryEngine, RetrieverQueryEngine
+from llama_index.core.query_engine import CustomQueryEngine
 from llama_index.core.schema import NodeWithScore, TextNode
 from llama_index.core.tools import FunctionTool, QueryEngineTool, RetrieverTool
 from llama_index.core.workflow import Context, Event, StartEvent, StopEvent, Workflow, step
@@ -26,10 +26,13 @@ from llama_index_fakes import (
     ListRetriever,
     ScriptedLLM,
     captured,
+    engine_of,
     expect,
     ids,
     llm,
     nodes,
+    one_step,
+    run,
     since,
 )
 
@@ -43,13 +46,6 @@ class Foreign:
     async def ask(self, prompt: str) -> str:
         await asyncio.sleep(0)
         return ANSWER
-
-
-def run(flow: Any, **kwargs: Any) -> Any:
-    async def main() -> Any:
-        return await flow.run(**kwargs)
-
-    return asyncio.run(main())
 
 
 def contents(found: Any) -> str:
@@ -152,40 +148,32 @@ def test_nodes_filtered_and_reranked_in_a_step(how: str, published: bool) -> Non
     assert len(scored.run.retrievals[0].contexts) == 4
 
 
-class InOneStep(Workflow):
-    """Does all of it in one step: only the prompt tells."""
-
-    @step
-    async def only(self, ev: StartEvent) -> StopEvent:
-        found = await ListRetriever(ALL).aretrieve(ev.query)
-        grades = [await ask(f"Does it matter? {contents([item])}", "foreign") for item in found]
-        assert grades
-        return StopEvent(result={"body": await ask(contents(found[2:]), "complete")})
+async def in_one_step(query: str) -> Any:
+    """Do all of it in one step: only the prompt tells."""
+    found = await ListRetriever(ALL).aretrieve(query)
+    grades = [await ask(f"Does it matter? {contents([item])}", "foreign") for item in found]
+    assert grades
+    return {"body": await ask(contents(found[2:]), "complete")}
 
 
 @expect(ids=["tea", "moon"])
 def test_nodes_filtered_in_the_step_that_calls_the_model() -> None:
-    run(InOneStep(timeout=60), query=QUESTION)
+    run(one_step(in_one_step), query=QUESTION)
 
 
-class Graded(Workflow):
-    """Has each node graded by the model first; the graders' prompts are not the answer's."""
-
-    @step
-    async def only(self, ev: StartEvent) -> StopEvent:
-        found = await ListRetriever(ALL).aretrieve(ev.query)
-        grader = llm(reply=lambda prompt: "yes" if "Moon" in prompt or "Rome" in prompt else "no")
-        kept = [
-            item for item in found if str(await grader.acomplete(f"Relevant? {item.get_content()}")) == "yes"
-        ]
-        words = await ask(contents(kept), "complete")
-        verdict = str(await llm("SAFE").acomplete(f"Safe? {words}"))
-        return StopEvent(result={"body": words, "check": verdict})
+async def graded(query: str) -> Any:
+    """Have each node graded by the model first; the graders' prompts are not the answer's."""
+    found = await ListRetriever(ALL).aretrieve(query)
+    grader = llm(reply=lambda prompt: "yes" if "Moon" in prompt or "Rome" in prompt else "no")
+    kept = [item for item in found if str(await grader.acomplete(f"Relevant? {item.get_content()}")) == "yes"]
+    words = await ask(contents(kept), "complete")
+    verdict = str(await llm("SAFE").acomplete(f"Safe? {words}"))
+    return {"body": words, "check": verdict}
 
 
 @expect(ids=["rome", "moon"], answer=ANSWER)
 def test_prompts_of_graders_and_verdicts_are_not_the_answers() -> None:
-    run(Graded(timeout=60), query=QUESTION)
+    run(one_step(graded), query=QUESTION)
 
 
 LONG = [
@@ -211,22 +199,19 @@ def test_a_sentences_window_in_metadata_is_the_context() -> None:
     run(Widens(timeout=60), query=QUESTION)
 
 
-class Cuts(Workflow):
-    """Shows the model the beginning of each node, and asks twice: its second prompt holds the first reply."""
-
-    @step
-    async def only(self, ev: StartEvent) -> StopEvent:
-        found = await ListRetriever(LONG).aretrieve(ev.query)
-        context = "\n".join(item.get_content()[: item.get_content().index(" It closes")] for item in found)
-        draft = str(await llm("Both open at nine, it is written.").acomplete(context))
-        return StopEvent(result=str(await llm(ANSWER).acomplete(f"Say it better: {draft}")))
+async def cut(query: str) -> str:
+    """Show the model the beginning of each node, and ask twice: its second prompt holds the first reply."""
+    found = await ListRetriever(LONG).aretrieve(query)
+    context = "\n".join(item.get_content()[: item.get_content().index(" It closes")] for item in found)
+    draft = str(await llm("Both open at nine, it is written.").acomplete(context))
+    return str(await llm(ANSWER).acomplete(f"Say it better: {draft}"))
 
 
 @expect(
     texts=[node.text[: node.text.index(" It closes")] for node in LONG], contexts_by="prompt", answer=ANSWER
 )
 def test_what_was_cut_before_the_prompt_is_no_context() -> None:
-    run(Cuts(timeout=60), query=QUESTION)
+    run(one_step(cut), query=QUESTION)
 
 
 class One(Event):
@@ -350,19 +335,15 @@ def test_run_whose_attempts_all_failed_keeps_what_they_found() -> None:
 def test_engine_that_failed_within_a_step_leaves_nothing() -> None:
     """A fallback answers: the contexts are its own."""
 
-    class Fallback(Workflow):
-        @step
-        async def only(self, ev: StartEvent) -> StopEvent:
-            broken = RetrieverQueryEngine.from_args(
-                ListRetriever(ALL[:2]), llm=llm(fail_with=RuntimeError("down"))
-            )
-            try:
-                return StopEvent(result=await broken.aquery(ev.query))
-            except RuntimeError:
-                other = RetrieverQueryEngine.from_args(ListRetriever(ALL[2:]), llm=llm(ANSWER))
-                return StopEvent(result=await other.aquery(ev.query))
+    async def fallback(query: str) -> Any:
+        broken = engine_of(ALL[:2], llm(fail_with=RuntimeError("down")))
+        try:
+            return await broken.aquery(query)
+        except RuntimeError:
+            other = engine_of(ALL[2:], ANSWER)
+            return await other.aquery(query)
 
-    run(Fallback(timeout=60), query=QUESTION)
+    run(one_step(fallback), query=QUESTION)
 
 
 MODES = ["compact", "refine", "tree_summarize", "accumulate", "compact_accumulate", "simple_summarize"]
@@ -375,7 +356,7 @@ def test_every_response_mode(mode: str, window: int, is_async: bool) -> None:
     """Whatever the number of calls, and however their prompts are packed."""
     long = {name: f"{text} " * 40 for name, text in zip("abcd", [n.text for n in ALL], strict=True)}
     model = llm("Paris.", window=window)
-    engine = RetrieverQueryEngine.from_args(ListRetriever(nodes(long)), llm=model, response_mode=mode)
+    engine = engine_of(nodes(long), model, response_mode=mode)
     with captured() as capture:
         answer = asyncio.run(engine.aquery(QUESTION)) if is_async else engine.query(QUESTION)
         scored = capture.only
@@ -395,9 +376,7 @@ def test_every_response_mode(mode: str, window: int, is_async: bool) -> None:
 def test_streamed_answer(is_async: bool) -> None:
     """The model is called only when the caller reads: still for this request."""
     template = PromptTemplate("Only this: Rome is the capital of Italy. {query_str}")
-    engine = RetrieverQueryEngine.from_args(
-        ListRetriever(ALL[:2]), llm=llm(ANSWER), streaming=True, text_qa_template=template
-    )
+    engine = engine_of(ALL[:2], ANSWER, streaming=True, text_qa_template=template)
 
     async def read() -> str:
         response = await engine.aquery(QUESTION)
@@ -409,7 +388,7 @@ def test_streamed_answer(is_async: bool) -> None:
 
 def test_two_streams_read_in_turns_do_not_mix() -> None:
     def engine(found: Any) -> Any:
-        return RetrieverQueryEngine.from_args(ListRetriever(found), llm=llm(ANSWER), streaming=True)
+        return engine_of(found, ANSWER, streaming=True)
 
     with captured() as capture:
         one, two = engine(ALL[:2]).query("one?"), engine(ALL[2:]).query("two?")
@@ -426,9 +405,7 @@ def test_two_streams_read_in_turns_do_not_mix() -> None:
 
 @expect(ids=["paris", "rome"], contexts_by="runs")
 def test_template_that_shows_no_node_leaves_the_runs_rule() -> None:
-    engine = RetrieverQueryEngine.from_args(
-        ListRetriever(ALL[:2]), llm=llm(ANSWER), text_qa_template=PromptTemplate("{query_str}")
-    )
+    engine = engine_of(ALL[:2], ANSWER, text_qa_template=PromptTemplate("{query_str}"))
     engine.query(QUESTION)
 
 
@@ -437,7 +414,7 @@ def test_of_several_engines_the_one_whose_answer_was_chosen(judged: str, shown: 
     class Chooses(CustomQueryEngine):
         def custom_query(self, query_str: str) -> str:
             replies = [
-                str(RetrieverQueryEngine.from_args(ListRetriever(found), llm=llm(words)).query(query_str))
+                str(engine_of(found, words).query(query_str))
                 for found, words in ((ALL[:2], ANSWER), (ALL[2:], "Nothing but tea and moons in here."))
             ]
             return replies[int(str(llm(judged).complete(f"Which one? {replies}"))) - 1]
@@ -543,7 +520,7 @@ def test_tool_that_hands_on_a_part_of_what_it_retrieved() -> None:
 
 @expect(ids=["paris", "rome", "tea", "moon"])
 def test_agent_with_a_query_engine_tool_and_one_with_raw_nodes() -> None:
-    engine = RetrieverQueryEngine.from_args(ListRetriever(ALL[:2]), llm=llm("Paris it is."))
+    engine = engine_of(ALL[:2], "Paris it is.")
     model = agent_llm([("asks", {"input": "a"})], [("raw", {"input": "b"})], ANSWER)
     agent = FunctionAgent(
         tools=[
@@ -555,20 +532,17 @@ def test_agent_with_a_query_engine_tool_and_one_with_raw_nodes() -> None:
     run(agent, user_msg=QUESTION)
 
 
-class MapsAndJoins(Workflow):
-    """Answers per node, then joins the answers by another call: no node stands in that one."""
-
-    @step
-    async def only(self, ev: StartEvent) -> StopEvent:
-        found = await ListRetriever(ALL).aretrieve(ev.query)
-        model = llm(reply=lambda prompt: f"Of {prompt.split()[1]}, as told, in few words.")
-        parts = [str(await model.acomplete(f"Say: {item.get_content()}")) for item in found[:3]]
-        return StopEvent(result=str(await llm(ANSWER).acomplete("Join:\n" + "\n".join(parts))))
+async def mapped_and_joined(query: str) -> str:
+    """Answer per node, then join the answers by another call: no node stands in that one."""
+    found = await ListRetriever(ALL).aretrieve(query)
+    model = llm(reply=lambda prompt: f"Of {prompt.split()[1]}, as told, in few words.")
+    parts = [str(await model.acomplete(f"Say: {item.get_content()}")) for item in found[:3]]
+    return str(await llm(ANSWER).acomplete("Join:\n" + "\n".join(parts)))
 
 
 @expect(ids=["paris", "rome", "tea"], contexts_by="prompt")
 def test_sub_answers_joined_by_the_answering_call() -> None:
-    run(MapsAndJoins(timeout=60), query=QUESTION)
+    run(one_step(mapped_and_joined), query=QUESTION)
 
 
 def test_workflows_side_by_side_do_not_mix() -> None:
@@ -611,7 +585,7 @@ def test_prompts_count_in_the_memory_of_open_requests() -> None:
 def test_reading_leaves_no_context_behind() -> None:
     from ragmeter.adapters.llama_index._streams import being_read
 
-    engine = RetrieverQueryEngine.from_args(ListRetriever(ALL), llm=llm(ANSWER), streaming=True)
+    engine = engine_of(ALL, ANSWER, streaming=True)
     with captured():
         response = engine.query(QUESTION)
         next(response.response_gen)
@@ -619,30 +593,22 @@ def test_reading_leaves_no_context_behind() -> None:
         assert "".join(response.response_gen)
 
 
-class Shaped(Workflow):
-    """Answers in JSON, of which the caller gets a part, and asks for follow-up questions last."""
+@pytest.mark.parametrize("streams", [False, True])
+def test_answer_that_is_a_part_of_what_the_model_said(streams: bool) -> None:
+    """Its call is found; also where its stream went by unheard, and another call asks for more questions last."""
 
-    streams = False
-
-    @step
-    async def only(self, ev: StartEvent) -> StopEvent:
-        found = await ListRetriever(ALL).aretrieve(ev.query)
+    async def shaped(query: str) -> Any:
+        found = await ListRetriever(ALL).aretrieve(query)
         model, prompt = llm('{"v": "Paris", "sure": "yes"}'), contents(found[:2])
-        if self.streams:
+        if streams:
             words = [piece async for piece in await model.astream_complete(prompt)][-1].text
         else:
             words = str(await model.acomplete(prompt))
         more = str(await llm("What else do you want to know?").acomplete("After: " + words))
-        return StopEvent(result={"text": json.loads(words)["v"], "more": more})
+        return {"text": json.loads(words)["v"], "more": more}
 
-
-@pytest.mark.parametrize("streams", [False, True])
-def test_answer_that_is_a_part_of_what_the_model_said(streams: bool) -> None:
-    """Its call is found; also where its stream went by unheard."""
-    flow = Shaped(timeout=60)
-    flow.streams = streams
     with captured() as capture:
-        run(flow, query=QUESTION)
+        run(one_step(shaped), query=QUESTION)
         scored = capture.only
 
     assert (ids(scored), scored.sample.contexts_by) == (["paris", "rome"], "prompt")
@@ -654,9 +620,7 @@ def test_answer_that_is_a_part_of_what_the_model_said(streams: bool) -> None:
 def test_a_refining_stream_shows_all_nodes_its_last_call_is_made_by_the_reader(is_async: bool) -> None:
     """The calls before belong to the synthesis; the last one begins when the answer is read."""
     found = nodes(dict(list(DOCUMENTS.items())[:3]))
-    engine = RetrieverQueryEngine.from_args(
-        ListRetriever(found), llm=llm(), response_mode="refine", streaming=True
-    )
+    engine = engine_of(found, response_mode="refine", streaming=True)
 
     async def ask() -> None:
         response = await engine.aquery(QUESTION)

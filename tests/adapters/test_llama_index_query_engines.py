@@ -19,6 +19,7 @@ from llama_index_fakes import (
     QUESTION,
     ListRetriever,
     captured,
+    engine_of,
     expect,
     ids,
     index,
@@ -31,9 +32,7 @@ from llama_index_fakes import (
 
 def engine(model: Any = None, found: list[TextNode] | None = None, **options: Any) -> Any:
     """A retriever engine over a fixed list."""
-    return RetrieverQueryEngine.from_args(
-        ListRetriever(nodes() if found is None else found), llm=model or llm(), **options
-    )
+    return engine_of(nodes() if found is None else found, model or llm(), **options)
 
 
 class ByLength(BaseNodePostprocessor):
@@ -283,7 +282,7 @@ def test_odd_nodes_and_scores_are_captured() -> None:
         retriever = ListRetriever(found)
         result = retriever.retrieve(QUESTION)
         result[0].score = float("nan")
-        query_engine = RetrieverQueryEngine.from_args(retriever, llm=llm(window=200_000))
+        query_engine = engine_of(retriever, llm(window=200_000))
         query_engine.synthesize(QueryBundle(QUESTION), nodes=result)
         scored = capture.only
 

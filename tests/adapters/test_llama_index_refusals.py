@@ -10,8 +10,7 @@ import pytest
 from llama_index.core.base.llms.types import ChatMessage, ChatResponse
 from llama_index.core.chat_engine import ContextChatEngine
 from llama_index.core.llms.callbacks import llm_chat_callback
-from llama_index.core.query_engine import RetrieverQueryEngine
-from llama_index_fakes import QUESTION, ListRetriever, ScriptedLLM, captured, expect, ids, llm, nodes
+from llama_index_fakes import QUESTION, ListRetriever, ScriptedLLM, captured, engine_of, expect, ids, llm, nodes
 
 from ragmeter.adapters.llama_index._streams import StreamedText, watch
 
@@ -50,7 +49,7 @@ def _model(content: str, kwargs: dict[str, Any], more: dict[str, Any]) -> Any:
 def test_a_query_engine(content: str, kwargs: Any, more: Any, answer: str | None) -> None:
     with captured() as capture:
         retriever = ListRetriever(nodes()[:2])
-        RetrieverQueryEngine.from_args(retriever, llm=_model(content, kwargs, more)).query(QUESTION)
+        engine_of(retriever, _model(content, kwargs, more)).query(QUESTION)
         scored = capture.only
 
     assert (scored.sample.status, scored.sample.answer) == ("refused", answer)
@@ -111,7 +110,7 @@ def _streamed(*pieces: ChatResponse) -> tuple[str, Any]:
     """Return what the caller reads of a query engine's stream of words, and what was scored."""
     model = RefusingStream(chats=True, pieces=pieces)
     with captured() as capture, captured() as other:
-        engine = RetrieverQueryEngine.from_args(ListRetriever(nodes()[:2]), llm=model, streaming=True)
+        engine = engine_of(model=model, streaming=True)
         read = "".join(engine.query(QUESTION).response_gen)
         scored = capture.only
         assert (other.only.sample.status, other.only.sample.answer) == (
@@ -146,9 +145,7 @@ def test_a_stream_of_words_that_is_no_refusal() -> None:
 @pytest.mark.parametrize("name", WORD_STREAMS)
 def test_a_stream_of_words_that_is_awaited(name: str) -> None:
     pieces, words, answer = WORD_STREAMS[name]
-    engine = RetrieverQueryEngine.from_args(
-        ListRetriever(nodes()[:2]), llm=RefusingStream(chats=True, pieces=pieces), streaming=True
-    )
+    engine = engine_of(model=RefusingStream(chats=True, pieces=pieces), streaming=True)
 
     async def read() -> str:
         response: Any = await engine.aquery(QUESTION)
@@ -165,7 +162,7 @@ def test_a_stream_of_words_that_is_awaited(name: str) -> None:
 def test_errors(streaming: bool) -> None:
     error = type("ModelRefusalError", (Exception,), {})(NO)
     model = llm(fail_with=error, fail_after=0 if streaming else None)
-    engine = RetrieverQueryEngine.from_args(ListRetriever(nodes()[:2]), llm=model, streaming=streaming)
+    engine = engine_of(model=model, streaming=streaming)
     with captured() as capture:
         with pytest.raises(type(error)):
             str(engine.query(QUESTION))
@@ -179,6 +176,4 @@ def test_errors(streaming: bool) -> None:
 @expect(answer="Paris.", status="ok")
 def test_an_answer_is_no_refusal() -> None:
     raw = {"choices": [{"finish_reason": "stop", "message": {"content": "Paris.", "refusal": None}}]}
-    RetrieverQueryEngine.from_args(
-        ListRetriever(nodes()[:2]), llm=_model("Paris.", {"refusal": None}, {"raw": raw})
-    ).query(QUESTION)
+    engine_of(model=_model("Paris.", {"refusal": None}, {"raw": raw})).query(QUESTION)

@@ -26,6 +26,7 @@ from llama_index_fakes import (
     ListRetriever,
     WordEmbedding,
     captured,
+    engine_of,
     expect,
     ids,
     index,
@@ -34,11 +35,6 @@ from llama_index_fakes import (
     retrieved_ids,
     texts,
 )
-
-
-def engine(found: list[TextNode], answer: str = "Paris is the answer.", **options: Any) -> Any:
-    return RetrieverQueryEngine.from_args(ListRetriever(found), llm=llm(answer), **options)
-
 
 A, B = nodes()[:2], nodes()[2:]
 
@@ -169,11 +165,11 @@ def test_recursive_retrieval_into_an_engine_reports_what_the_outer_model_saw() -
     recursive = RecursiveRetriever(
         "root",
         retriever_dict={"root": ListRetriever([pointer])},
-        query_engine_dict={"table": engine(B, "Nested answer.")},
+        query_engine_dict={"table": engine_of(B, "Nested answer.")},
     )
     model = llm()
     with captured() as capture:
-        RetrieverQueryEngine.from_args(recursive, llm=model).query(QUESTION)
+        engine_of(recursive, model).query(QUESTION)
         scored = capture.only
 
     assert len(texts(scored)) == 1

@@ -13,7 +13,7 @@ from llama_index.core.instrumentation.dispatcher import instrument_tags
 from llama_index.core.query_engine import RetrieverQueryEngine
 from llama_index.core.response_synthesizers import get_response_synthesizer
 from llama_index.core.schema import QueryBundle
-from llama_index_fakes import QUESTION, ListRetriever, captured, expect, ids, llm, nodes
+from llama_index_fakes import QUESTION, ListRetriever, captured, engine_of, expect, ids, llm, nodes
 
 import ragmeter
 from ragmeter import RagMeter
@@ -32,17 +32,13 @@ NOTE = {
 }
 
 
-def engine(**options: Any) -> Any:
-    return RetrieverQueryEngine.from_args(ListRetriever(A), llm=llm(), **options)
-
-
 @pytest.mark.parametrize("is_async", [False, True])
 def test_instrument_tags_carry_reference_session_user_and_tags(is_async: bool) -> None:
     """Everything told in the nested dictionary arrives at the run."""
     with captured() as capture:
         with instrument_tags(NOTE):
-            asyncio.run(engine().aquery(QUESTION)) if is_async else engine().query(QUESTION)
-        engine().query("without")
+            asyncio.run(engine_of().aquery(QUESTION)) if is_async else engine_of().query(QUESTION)
+        engine_of().query("without")
         with_note, without = capture.runs
 
     reference = with_note.sample.reference
@@ -63,7 +59,7 @@ def test_instrument_tags_make_segments_and_go_nowhere_else() -> None:
     )  # fmt: skip
     with meter, RagMeterHandler(meter):
         with instrument_tags({"tenant": "acme"}):
-            engine().query("Что это?")
+            engine_of().query("Что это?")
         assert meter.flush(60)
         keys = meter.quality()
     assert [dict(one.run.metadata) for one in memory.results] == [{}]
@@ -76,7 +72,7 @@ def test_instrument_tags_make_segments_and_go_nowhere_else() -> None:
 def test_name_and_question_can_be_told() -> None:
     """The application knows better what the user asked and what the request is called."""
     with instrument_tags({"ragmeter": {"question": "asked", "name": "support"}}):
-        engine().query("prompt with the question inside")
+        engine_of().query("prompt with the question inside")
 
 
 def test_reference_block_adds_to_the_tags_in_force() -> None:
@@ -84,9 +80,9 @@ def test_reference_block_adds_to_the_tags_in_force() -> None:
     with captured() as capture:
         with instrument_tags({"ragmeter": {"session_id": "s"}, "other": 1}):
             with ragmeter.reference(answer="Paris"):
-                engine().query(QUESTION)
+                engine_of().query(QUESTION)
         with ragmeter.reference(answer="Rome"), instrument_tags({"ragmeter": {"user_id": "u"}}):
-            engine().query(QUESTION)
+            engine_of().query(QUESTION)
         first, second = capture.runs
 
     assert (first.run.conversation_id, second.run.user_id) == ("s", "u")
@@ -100,7 +96,7 @@ def test_reference_block_adds_to_the_tags_in_force() -> None:
 def test_tags_are_those_in_force_when_the_request_started() -> None:
     """Not those in force when its stream ended."""
     with instrument_tags({"ragmeter": {"session_id": "begin"}}):
-        response = engine(streaming=True).query(QUESTION)
+        response = engine_of(streaming=True).query(QUESTION)
     with instrument_tags({"ragmeter": {"session_id": "end"}}):
         list(response.response_gen)
 
@@ -111,9 +107,9 @@ def test_references_do_not_mix_between_concurrent_requests() -> None:
     async def one(number: int) -> None:
         with ragmeter.reference(answer=f"answer {number}"):
             if number % 2:
-                await engine().aquery(f"question {number}")
+                await engine_of().aquery(f"question {number}")
             else:
-                await asyncio.to_thread(engine().query, f"question {number}")
+                await asyncio.to_thread(engine_of().query, f"question {number}")
 
     async def main() -> None:
         await asyncio.gather(*(one(number) for number in range(10)))
@@ -132,7 +128,7 @@ def test_bare_thread_loses_the_reference_and_a_copied_context_keeps_it() -> None
     with captured() as capture:
         with ragmeter.reference(answer="Paris"):
             context = contextvars.copy_context()
-            for target in (lambda: engine().query("bare"), lambda: context.run(engine().query, "copied")):
+            for target in (lambda: engine_of().query("bare"), lambda: context.run(engine_of().query, "copied")):
                 thread = threading.Thread(target=target)
                 thread.start()
                 thread.join()
@@ -148,7 +144,7 @@ def test_malformed_note_loses_the_note_not_the_request() -> None:
     with captured() as capture:
         for note in ("text", {"reference": {"no such field": 1}}):
             with instrument_tags({"ragmeter": note}):
-                engine().query(QUESTION)
+                engine_of().query(QUESTION)
         assert len(capture.runs) == 2
         errors = capture.meter.stats().internal_errors
 
@@ -159,11 +155,11 @@ def test_suppressed_requests_are_not_captured_nor_are_their_children() -> None:
     """Within ``suppress()`` nothing is a request, not even nested queries."""
     with captured() as capture:
         with ragmeter.suppress():
-            engine().query(QUESTION)
+            engine_of().query(QUESTION)
             ListRetriever(A).retrieve(QUESTION)
-            asyncio.run(engine().aquery(QUESTION))
+            asyncio.run(engine_of().aquery(QUESTION))
         assert capture.runs == []
-        engine().query(QUESTION)
+        engine_of().query(QUESTION)
 
         assert len(capture.runs) == 1
     assert capture.handler.open_entries == 0
@@ -177,7 +173,7 @@ def test_suppress_inside_a_request_leaves_that_part_out() -> None:
         def _query(self, query_bundle: QueryBundle) -> Any:
             response = super()._query(query_bundle)
             with ragmeter.suppress():
-                RetrieverQueryEngine.from_args(ListRetriever(nodes()[2:]), llm=llm()).query("good?")
+                engine_of(nodes()[2:]).query("good?")
             return response
 
     Grading.from_args(ListRetriever(A), llm=llm()).query(QUESTION)
@@ -197,8 +193,8 @@ def test_requests_can_be_excluded_by_a_filter() -> None:
         return request.question == QUESTION
 
     with captured(filter=mine) as capture:
-        engine().query("Are you there?")
-        engine().query(QUESTION)
+        engine_of().query("Are you there?")
+        engine_of().query(QUESTION)
 
         assert capture.only.sample.question == QUESTION
     assert len(seen) == 2
@@ -214,7 +210,7 @@ def test_hook_that_raises_does_not_lose_the_request() -> None:
         raise RuntimeError("mine")
 
     with captured(filter=broken, question=broken) as capture:
-        engine().query(QUESTION)
+        engine_of().query(QUESTION)
 
         assert capture.only.sample.question == QUESTION
         assert capture.meter.stats().internal_errors == {"llama_index.hook": 2}
@@ -238,7 +234,7 @@ def test_hand_made_pipeline_is_one_request_when_grouped() -> None:
 @expect(status="ok", retrievals=1)
 def test_hand_made_pipeline_without_grouping_is_one_request() -> None:
     """The synthesis is given what the bare retrieval found."""
-    query_engine = engine()
+    query_engine = engine_of()
     found = query_engine.retrieve(QueryBundle(QUESTION))
     query_engine.synthesize(QueryBundle(QUESTION), found)
 
@@ -250,7 +246,7 @@ def test_sampled_out_requests_are_counted() -> None:
     from ragmeter.adapters.llama_index import RagMeterHandler
 
     with RagMeterHandler(meter) as handler:
-        engine().query(QUESTION)
+        engine_of().query(QUESTION)
         assert handler.open_entries == 0
     meter.flush(60)
     stats = meter.stats()

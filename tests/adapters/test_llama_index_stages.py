@@ -11,17 +11,12 @@ from llama_index.core.chat_engine import ContextChatEngine
 from llama_index.core.memory import ChatMemoryBuffer
 from llama_index.core.postprocessor import MetadataReplacementPostProcessor, SimilarityPostprocessor
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
-from llama_index.core.query_engine import (
-    CustomQueryEngine,
-    RetrieverQueryEngine,
-    RouterQueryEngine,
-    SubQuestionQueryEngine,
-)
+from llama_index.core.query_engine import CustomQueryEngine, RouterQueryEngine, SubQuestionQueryEngine
 from llama_index.core.response_synthesizers import CompactAndRefine
 from llama_index.core.retrievers import QueryFusionRetriever, RouterRetriever
 from llama_index.core.schema import NodeWithScore, TextNode
 from llama_index.core.tools import QueryEngineTool, RetrieverTool
-from llama_index_fakes import Captured, Choose, ListRetriever, Questions, captured, llm
+from llama_index_fakes import Captured, Choose, ListRetriever, Questions, captured, engine_of, llm
 
 TEXTS = {
     "apple": "Apples are picked in late summer and kept in cold cellars.",
@@ -73,9 +68,7 @@ def fusion(dense: tuple[str, ...], lexical: tuple[str, ...], **options: Any) -> 
 
 
 def engine(retriever: Any, *postprocessors: Any, **options: Any) -> Any:
-    return RetrieverQueryEngine.from_args(
-        retriever, llm=llm(), node_postprocessors=list(postprocessors), **options
-    )
+    return engine_of(retriever, node_postprocessors=list(postprocessors), **options)
 
 
 HEALTHY: dict[str, Any] = {

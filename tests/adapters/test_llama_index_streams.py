@@ -15,7 +15,7 @@ import pytest
 import wrapt
 from llama_index.core.base.response.schema import AsyncStreamingResponse, StreamingResponse
 from llama_index.core.query_engine import RetrieverQueryEngine
-from llama_index_fakes import QUESTION, ListRetriever, captured, expect, ids, llm, nodes
+from llama_index_fakes import QUESTION, ListRetriever, captured, engine_of, expect, ids, llm, nodes
 
 from ragmeter.adapters.llama_index import _streams
 
@@ -25,7 +25,7 @@ WORDS = ["Paris", " is", " the", " answer."]
 
 def engine(model: Any = None, **options: Any) -> Any:
     options.setdefault("streaming", True)
-    return RetrieverQueryEngine.from_args(ListRetriever(nodes()[:2]), llm=model or llm(ANSWER), **options)
+    return engine_of(model=model or llm(ANSWER), **options)
 
 
 def test_stream_read_to_its_end() -> None:
@@ -246,9 +246,7 @@ def test_stream_open_while_other_requests_run_and_fail() -> None:
         next(outer.response_gen)
         engine(streaming=False).query("inner")
         with pytest.raises(RuntimeError):
-            RetrieverQueryEngine.from_args(ListRetriever([], error=RuntimeError("down")), llm=llm()).query(
-                "failing"
-            )
+            engine_of(ListRetriever([], error=RuntimeError("down"))).query("failing")
         list(outer.response_gen)
         samples = {run.sample.question: run.sample.status for run in capture.runs}
 
@@ -268,7 +266,7 @@ def test_stream_survives_detaching() -> None:
 def test_empty_stream_of_an_empty_retrieval() -> None:
     """Streaming over nothing streams LlamaIndex's "Empty Response"."""
     with captured() as capture:
-        response = RetrieverQueryEngine.from_args(ListRetriever([]), llm=llm(), streaming=True).query(QUESTION)
+        response = engine_of([], streaming=True).query(QUESTION)
         got = str(response)
         scored = capture.only
 

@@ -4,10 +4,20 @@ import asyncio
 from typing import Any
 
 import pytest
-from llama_index.core.query_engine import RetrieverQueryEngine
 from llama_index.core.response_synthesizers import get_response_synthesizer
 from llama_index.core.workflow import Context, Event, StartEvent, StopEvent, Workflow, step
-from llama_index_fakes import QUESTION, ListRetriever, captured, expect, llm, nodes, since
+from llama_index_fakes import (
+    QUESTION,
+    ListRetriever,
+    captured,
+    engine_of,
+    expect,
+    llm,
+    nodes,
+    one_step,
+    run,
+    since,
+)
 
 from ragmeter.adapters.llama_index import LlamaIndexRequest
 
@@ -34,13 +44,6 @@ class Rag(Workflow):
     async def answer(self, ev: Found) -> StopEvent:
         synthesizer = get_response_synthesizer(llm=llm(ANSWER), streaming=self.streaming)
         return StopEvent(result=await synthesizer.asynthesize(ev.query, ev.nodes))
-
-
-def run(flow: Workflow, **kwargs: Any) -> Any:
-    async def main() -> Any:
-        return await flow.run(**kwargs)
-
-    return asyncio.run(main())
 
 
 @expect(question=QUESTION, ids=["paris", "rome"], retrievals=1, answer=ANSWER, status="ok", name="Rag")
@@ -94,21 +97,18 @@ def test_question_under_an_unknown_name_is_not_guessed_but_can_be_configured() -
         assert capture.only.sample.question == QUESTION
 
 
-class Loop(Workflow):
-    """Retrieves several times, also in parallel engines, and answers with a dictionary."""
-
-    @step
-    async def only(self, ev: StartEvent) -> StopEvent:
-        engines = [RetrieverQueryEngine.from_args(ListRetriever(f), llm=llm()) for f in (A, B)]
-        await asyncio.gather(*(engine.aquery("part") for engine in engines))
-        await ListRetriever(A).aretrieve("again")
-        return StopEvent(result={"text": "done"})
+async def loop(query: str) -> Any:
+    """Retrieve several times, also in parallel engines, and answer with a dictionary."""
+    engines = [engine_of(f) for f in (A, B)]
+    await asyncio.gather(*(engine.aquery("part") for engine in engines))
+    await ListRetriever(A).aretrieve("again")
+    return {"text": "done"}
 
 
 @expect(ids=["paris", "rome", "tea", "moon"], retrievals=3, answer=None, status="no_answer")
 def test_several_retrievals_of_one_run_belong_to_one_sample() -> None:
     """Documents of all retrievals, once each."""
-    run(Loop(timeout=60), query=QUESTION)
+    run(one_step(loop), query=QUESTION)
 
 
 class Done(StopEvent):
@@ -129,16 +129,10 @@ def test_custom_stop_event() -> None:
     run(CustomStop(timeout=60), query=QUESTION)
 
 
-class OnlyNodes(Workflow):
-    @step
-    async def only(self, ev: StartEvent) -> StopEvent:
-        return StopEvent(result=await ListRetriever(A).aretrieve(ev.query))
-
-
 @expect(ids=["paris", "rome"], answer=None, status="retrieval_only")
 def test_workflow_that_returns_nodes_is_retrieval_only() -> None:
     """No answer was asked for."""
-    run(OnlyNodes(timeout=60), query=QUESTION)
+    run(one_step(ListRetriever(A).aretrieve), query=QUESTION)
 
 
 class Failing(Workflow):

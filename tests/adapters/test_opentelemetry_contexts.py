@@ -4,7 +4,7 @@ import json
 from dataclasses import replace
 
 import pytest
-from otlp_spans import documents, found, only, openinference, span, texts
+from otlp_spans import chat, documents, exchange, found, only, openinference, span, texts
 
 from ragmeter import Scorer
 from ragmeter.adapters.opentelemetry.build import sample_of
@@ -17,18 +17,7 @@ RETURNS = (
 
 
 def _call(number, prompt, said, **more):
-    return openinference(
-        number,
-        1,
-        "LLM",
-        **{
-            "llm.input_messages.0.message.role": "user",
-            "llm.input_messages.0.message.content": prompt,
-            "llm.output_messages.0.message.role": "assistant",
-            "llm.output_messages.0.message.content": said,
-            **more,
-        },
-    )
+    return openinference(number, 1, "LLM", **exchange(prompt, said), **more)
 
 
 def _asked(answer, *spans, question="Are sale items refunded?"):
@@ -189,30 +178,16 @@ def test_bytes_among_the_parts_of_a_message_are_no_text():
         {"type": "blob", "mime_type": "image/png", "content": "iVBORw0KGgo="},
         {"type": "text", "content": "Question: Are sale items refunded?"},
     ]
-    said = [{"role": "assistant", "parts": [{"type": "text", "content": ANSWER}]}]
-    call = span(
-        1,
-        attributes={
-            "gen_ai.operation.name": "chat",
-            "gen_ai.input.messages": json.dumps([{"role": "user", "parts": parts}]),
-            "gen_ai.output.messages": json.dumps(said),
-        },
-    )
+    call = chat([{"role": "user", "parts": parts}], {"parts": [{"type": "text", "content": ANSWER}]})
 
-    assert _shown(only(call)) == ("prompt", [RETURNS, VOUCHERS])
-
-
-def _chat(sent, *choices):
-    given = {"input": sent, "output": [{"role": "assistant", **one} for one in choices]}
-    attributes = {f"gen_ai.{key}.messages": json.dumps(value) for key, value in given.items()}
-    return span(1, attributes={"gen_ai.operation.name": "chat", **attributes})
+    assert _shown(only(span(1, attributes=call))) == ("prompt", [RETURNS, VOUCHERS])
 
 
 def test_of_alternative_completions_the_first_is_the_answer():
     prompt = f"Context:\n[1] {RETURNS}\n[2] {VOUCHERS}\n\nQuestion: Are sale items refunded?"
     choices = [{"content": said, "finish_reason": "stop"} for said in (ANSWER, "They may be, who knows.")]
 
-    assert only(_chat([{"role": "user", "content": prompt}], *choices)).answer == ANSWER
+    assert only(span(1, attributes=chat(prompt, *choices))).answer == ANSWER
 
 
 def test_a_completion_is_read_and_a_conversation_written_out_for_it_is_one():
@@ -241,7 +216,7 @@ def test_records_in_a_tools_response_are_passages():
     response = {"type": "tool_call_response", "id": "1", "response": rows}
     sent = [{"role": "user", "content": "Refunded?"}, {"role": "tool", "parts": [response]}]
 
-    assert _shown(only(_chat(sent, {"content": ANSWER}))) == ("prompt", [RETURNS, VOUCHERS])
+    assert _shown(only(span(1, attributes=chat(sent, ANSWER)))) == ("prompt", [RETURNS, VOUCHERS])
 
 
 @pytest.mark.parametrize("parent", [None, 99])
@@ -270,18 +245,8 @@ SOURCE = {"type": "text", "media_type": "text/plain"}
 )  # fmt: skip
 def test_documents_beside_a_models_words_are_what_it_saw(sent, said):
     """Sent as parts of the message, or found by the model's provider itself."""
-    asked = only(
-        span(
-            1,
-            attributes={
-                "gen_ai.operation.name": "chat",
-                "gen_ai.input.messages": json.dumps(
-                    [{"role": "user", "content": [*sent, {"type": "text", "text": "Refunded?"}]}]
-                ),
-                "gen_ai.output.messages": json.dumps([{"role": "assistant", "content": ANSWER, **said}]),
-            },
-        )
-    )
+    asks = [{"role": "user", "content": [*sent, {"type": "text", "text": "Refunded?"}]}]
+    asked = only(span(1, attributes=chat(asks, {"content": ANSWER, **said})))
 
     assert (asked.question, asked.answer) == ("Refunded?", ANSWER)
     assert _shown(asked) == ("prompt", [RETURNS, VOUCHERS])
@@ -337,7 +302,7 @@ def test_what_is_retrieved_after_the_answer_is_no_context():
 
 
 def test_an_agent_that_serves_as_a_tool_does_not_retrieve():
-    inner = openinference(3, 2, "LLM", **{"llm.output_messages.0.message.content": RETURNS})
+    inner = openinference(3, 2, "LLM", **exchange(said=RETURNS))
 
     assert _with_tool(RETURNS, f"Tool: {RETURNS}", inner) == []
 
@@ -392,14 +357,12 @@ def test_of_a_context_that_is_not_divided_the_answer_is_judged_and_no_rank_is_gu
     ids = json.dumps([{"id": "fees", "score": 0.9}, {"id": "locks", "score": 0.7}])
     context = f"{FEES}\nThe desk closes at seven.\n{LOCKS}"
     prompt = f"Context:\n{context}\n\nQuestion: What does a late return cost?"
-    sent = json.dumps([{"role": "user", "parts": [{"type": "text", "content": prompt}]}])
-    said = json.dumps([{"role": "assistant", "parts": [{"type": "text", "content": "Four euros."}]}])
     operation = "gen_ai.operation.name"
     request = only(
         span(1, None, "ask", attributes={operation: "invoke_workflow"}),
         span(2, 1, "retrieve", attributes={operation: "retrieval", "gen_ai.retrieval.documents": ids}),
-        span(3, 1, "chat", attributes={operation: "chat", "gen_ai.input.messages": sent, "gen_ai.output.messages": said}),
-    )  # fmt: skip
+        span(3, 1, "chat", attributes=chat(prompt, "Four euros.")),
+    )
     sample = sample_of(request)
     metrics = ["support", "lexical_groundedness", "fact_conflict", "lexical_context_relevance"]
     [found] = Scorer(metrics=metrics).score([sample])

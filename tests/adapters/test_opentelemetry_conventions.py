@@ -4,7 +4,7 @@ import json
 from dataclasses import replace
 
 import pytest
-from otlp_spans import documents, found, only, openinference, span, texts
+from otlp_spans import chat, documents, exchange, found, only, openinference, span, texts
 
 from ragmeter.adapters.opentelemetry.build import sample_of
 from ragmeter.adapters.opentelemetry.record import LogNote
@@ -139,15 +139,7 @@ def test_a_step_that_reranks_is_known_by_its_nodes():
 
 def test_what_the_model_was_not_sent_was_not_seen():
     first, second = "The first of two long enough texts.", "The other one, which nobody sent."
-    model = openinference(
-        3,
-        1,
-        "LLM",
-        **{
-            "llm.input_messages.0.message.role": "user",
-            "llm.input_messages.0.message.content": f"Use this: {first}",
-        },
-    )
+    model = openinference(3, 1, "LLM", **exchange(f"Use this: {first}"))
     request = only(*_request(openinference(2, 1, "RETRIEVER", **documents(first, second)), model))
 
     assert texts(request) == [first]
@@ -155,11 +147,10 @@ def test_what_the_model_was_not_sent_was_not_seen():
 
 def test_what_a_model_would_have_been_sent_is_not_known_when_it_was_not_called():
     first, second = "The first of two long enough texts.", "The other one, found after it."
-    asked = {"llm.input_messages.0.message.role": "user", "llm.input_messages.0.message.content": first}
     request = only(
         *_request(
             openinference(2, 1, "RETRIEVER", **documents(first)),
-            openinference(3, 1, "LLM", **asked),
+            openinference(3, 1, "LLM", **exchange(first)),
             openinference(4, 1, "RETRIEVER", **documents(second)),
             failed=True,
         )
@@ -325,12 +316,7 @@ _FORM = {"answer": _SAID, "sources": ["kiosk.md"]}
 
 
 def _model(sent, said, *, number=4, parent=None, **more):
-    attributes = {
-        "gen_ai.operation.name": "chat",
-        "gen_ai.input.messages": json.dumps([{"role": "user", "content": sent}]),
-        "gen_ai.output.messages": json.dumps([{"role": "assistant", "parts": [said]}]),
-    }
-    return span(number, parent, "chat", attributes=attributes | more)
+    return span(number, parent, "chat", attributes=chat(sent, {"parts": [said]}) | more)
 
 
 @pytest.mark.parametrize(

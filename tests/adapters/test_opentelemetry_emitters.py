@@ -6,7 +6,7 @@ import shlex
 from pathlib import Path
 
 import pytest
-from otlp_spans import openinference, span
+from otlp_spans import exchange, openinference, span
 
 from ragmeter.adapters.opentelemetry._accounts import Accounts, Unheard, account_of, line_of
 from ragmeter.adapters.opentelemetry.otlp import read_json
@@ -52,16 +52,7 @@ def _application(name, given, *, kind="CHAIN"):
     return [
         openinference(1, None, "AGENT", "qa", input=QUESTION, output=ANSWER, end=9),
         openinference(2, 1, kind, name, input=QUESTION, output=given),
-        openinference(
-            3,
-            1,
-            "LLM",
-            **{
-                "llm.input_messages.0.message.role": "user",
-                "llm.input_messages.0.message.content": prompt,
-                "llm.output_messages.0.message.content": ANSWER,
-            },
-        ),
+        openinference(3, 1, "LLM", **exchange(prompt, ANSWER)),
     ]
 
 
@@ -128,8 +119,7 @@ def test_a_span_of_no_convention_retrieves_if_the_user_says_so():
 def _model(number, parent, said="yes"):
     """A judge's or an indexer's call of a model."""
     sent = f"Context: {FIRST}\nAnswer: {ANSWER}\nIs it supported?"
-    prompt = {"llm.input_messages.0.message.role": "user", "llm.input_messages.0.message.content": sent}
-    return openinference(number, parent, "LLM", output=said, **prompt)
+    return openinference(number, parent, "LLM", output=said, **exchange(sent))
 
 
 ROW = {"user_input": QUESTION, "response": ANSWER, "retrieved_contexts": [FIRST]}

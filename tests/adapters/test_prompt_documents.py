@@ -1,17 +1,15 @@
 """Where no step retrieves, the documents are those that the layout of the prompt shows, in every framework."""
 
-import json
-
 import pytest
-from langchain.agents import create_agent
 from langchain.agents.middleware import dynamic_prompt
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage
 from langchain_core.prompts import ChatPromptTemplate
 from langchain_core.runnables import RunnableLambda, RunnablePassthrough
-from langchain_fakes import ScriptedModel, Watch, frameworks_deprecate, texts
+from langchain_fakes import ScriptedModel, frameworks_deprecate, scripted_agent, texts, watching
 from llama_index.core.llms import ChatMessage
 from llama_index_fakes import captured, llm
 from opentelemetry.sdk.trace import TracerProvider
+from otlp_spans import chat
 
 from ragmeter import RagMeter
 from ragmeter.adapters.opentelemetry import RagMeterSpanProcessor
@@ -35,13 +33,12 @@ BESIDE = {
 }
 
 
-def of_langchain(system, question=QUESTION, earlier=()):
-    watch = Watch()
-    messages = [SystemMessage(system), *earlier, HumanMessage(question)]
-    ScriptedModel(script=[ANSWER]).invoke(messages, watch.config)
-    samples = watch.samples
-    watch.close()
-    return samples
+def of_langchain(system, questions=(QUESTION,), earlier=()):
+    with watching() as watch:
+        for question in questions:
+            messages = [SystemMessage(system), *earlier, HumanMessage(question)]
+            ScriptedModel(script=[ANSWER]).invoke(messages, watch.config)
+        return watch.samples
 
 
 def of_llama_index(system, question=QUESTION):
@@ -65,22 +62,17 @@ def test_a_prompt_that_does_not_is_no_request(ask, text):
     assert ask(BESIDE[text]) == []
 
 
-def test_an_agent_whose_instructions_are_made_of_what_was_found():
+def test_an_agent_whose_instructions_are_made_of_what_was_found(watch):
     @dynamic_prompt
     def with_context(request):
         return PROMPTS["in words"].format(*FOUND)
 
-    watch = Watch()
-    model = ScriptedModel(script=[ANSWER])
-    agent = create_agent(model, tools=[], middleware=[with_context])
-    agent.invoke({"messages": [("user", QUESTION)]}, watch.config)
+    scripted_agent(ANSWER, middleware=[with_context]).invoke({"messages": [("user", QUESTION)]}, watch.config)
     (sample,) = watch.samples
     assert (sample.question, texts(sample)) == (QUESTION, FOUND)
-    watch.close()
 
 
-def test_a_template_says_what_its_context_is():
-    watch = Watch()
+def test_a_template_says_what_its_context_is(watch):
     chain = (
         {"context": lambda _: "\n\n".join(FOUND), "question": RunnablePassthrough()}
         | ChatPromptTemplate.from_template("Read {context} and tell me: {question}")
@@ -89,20 +81,18 @@ def test_a_template_says_what_its_context_is():
     chain.invoke(QUESTION, watch.config)
     (sample,) = watch.samples
     assert (sample.question, texts(sample)) == (QUESTION, FOUND)
-    watch.close()
 
 
 def test_only_this_turns_message_has_its_documents():
     before = ["Teapots are glazed twice in the kiln, first in April.", "Cups have one glaze only."]
     earlier = [HumanMessage(PROMPTS["ruled"].format(*before) + "\n\nQuestion: Teapots?")]
     now = PROMPTS["ruled"].format(*FOUND) + f"\n\nQuestion: {QUESTION}"
-    (sample,) = of_langchain("Be brief.", now, [*earlier, AIMessage("Twice.")])
+    (sample,) = of_langchain("Be brief.", [now], [*earlier, AIMessage("Twice.")])
     assert texts(sample) == FOUND
     assert [item.text for item in sample.carried] == before
 
 
-def test_what_stands_in_every_prompt_is_the_template():
-    watch = Watch()
+def test_what_stands_in_every_prompt_is_the_template(watch):
     prompt = ChatPromptTemplate.from_messages(
         [("system", "Use the following information:\n\n{rules}\n\n{found}"), ("user", "{question}")]
     )
@@ -112,7 +102,6 @@ def test_what_stands_in_every_prompt_is_the_template():
         (chain | ScriptedModel(script=[ANSWER])).invoke(question, watch.config)
     found = [texts(sample) for sample in watch.samples]
     assert found[2:] == [[fill["found"]] for fill in list(FILL.values())[2:]]
-    watch.close()
 
 
 FILL = {
@@ -128,29 +117,15 @@ def of_spans(system, questions):
     provider.add_span_processor(RagMeterSpanProcessor(meter, grace_s=0))
     for question in questions:
         with provider.get_tracer("openai").start_as_current_span("chat") as span:
-            span.set_attribute("gen_ai.operation.name", "chat")
-            for key, told in (
-                ("input", [("system", system), ("user", question)]),
-                ("output", [("assistant", ANSWER)]),
-            ):
-                parts = [{"role": role, "parts": [{"type": "text", "content": text}]} for role, text in told]
-                span.set_attribute(f"gen_ai.{key}.messages", json.dumps(parts))
+            span.set_attributes(
+                chat([{"role": "system", "content": system}, {"role": "user", "content": question}], ANSWER)
+            )
     assert meter.flush(30)
     meter.shutdown(30)
     return [result.sample for result in memory.results]
 
 
-def of_callbacks(system, questions):
-    watch = Watch()
-    for question in questions:
-        messages = [SystemMessage(system), HumanMessage(question)]
-        ScriptedModel(script=[ANSWER]).invoke(messages, watch.config)
-    samples = watch.samples
-    watch.close()
-    return samples
-
-
-@pytest.mark.parametrize("ask", [of_callbacks, of_spans])
+@pytest.mark.parametrize("ask", [of_langchain, of_spans])
 def test_a_prompt_that_never_changes_shows_no_documents(ask):
     samples = ask(PROMPTS["ruled"].format(*FOUND), [f"Kettle {number}?" for number in range(6)])
     assert len(samples) == 2  # from the third question on it is known

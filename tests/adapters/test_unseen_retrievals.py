@@ -14,6 +14,7 @@ from langchain_core.runnables import RunnableLambda, RunnablePassthrough
 from langchain_core.tools import tool
 from langchain_fakes import ScriptedModel, Watch, agent, call_tool, frameworks_deprecate, graph_of, texts
 from metric_points import points_of
+from otlp_spans import exchange
 
 import ragmeter
 from ragmeter import RagMeter
@@ -483,16 +484,7 @@ def test_spans_in_this_process_are_told_of_alike(tools, caplog):
             with span("TOOL", "search_docs", tool__name="search_docs", output__value=FOUND[0]):
                 pass
             prompt = f"Use {FOUND[0]} to answer {QUESTION}"
-            with span(
-                "LLM",
-                "model",
-                **{
-                    "llm.input_messages.0.message.role": "user",
-                    "llm.input_messages.0.message.content": prompt,
-                    "llm.output_messages.0.message.role": "assistant",
-                    "llm.output_messages.0.message.content": "So.",
-                },
-            ):
+            with span("LLM", "model", **exchange(prompt, "So.")):
                 pass
         processor.force_flush()
         assert meter.flush(10)
