@@ -96,47 +96,25 @@ __all__ = [
     "uninstrument",
 ]
 
-# Module → names; the type checkers read the imports above.
+# Homes of the names that are not `ragmeter.metrics`'; the imports above are for type checkers.
 _HOMES = {
-    "ragmeter.meter": ("RagMeter",),
-    "ragmeter.scorer": ("Scorer",),
-    "ragmeter.settings.options": ("Alarms", "Cascade", "Limits", "Sampling", "Scoring"),
-    "ragmeter.watch.change": ("Change",),
-    "ragmeter.quality.estimates": ("Estimate",),
-    "ragmeter.quality.objectives": ("Objective",),
-    "ragmeter.requests.by_hand": ("Request", "request"),
-    "ragmeter.requests.scope": ("reference", "suppress"),
-    "ragmeter.adapters": ("instrument", "uninstrument"),
-    "ragmeter.exporters.protocol": (
-        "MeterStats",
-        "RagRun",
-        "Retrieval",
-        "RunsLostError",
-        "ScoredRun",
-        "TryLaterError",
-    ),
-    "ragmeter.metrics": (
-        "ConfigurationError",
-        "MatchingStrategy",
-        "Metric",
-        "MissingDependencyError",
-        "RagSample",
-        "RagmeterError",
-        "Reference",
-        "ReferenceFileError",
-        "RetrievedContext",
-        "Score",
-        "ScoreItem",
-        "UnknownMetricError",
-        "Verdict",
-        "VerdictRules",
-        "evaluate",
-        "metric",
-    ),
-    "ragmeter.metrics.errors": ("TooLongError",),
-    "ragmeter.metrics.judge.protocol": ("JudgeError",),
+    name: module
+    for module, names in {
+        "meter": "RagMeter",
+        "scorer": "Scorer",
+        "settings.options": "Alarms Cascade Limits Sampling Scoring",
+        "watch.change": "Change",
+        "quality.estimates": "Estimate",
+        "quality.objectives": "Objective",
+        "requests.by_hand": "Request request",
+        "requests.scope": "reference suppress",
+        "adapters": "instrument uninstrument",
+        "exporters.protocol": "MeterStats RagRun Retrieval RunsLostError ScoredRun TryLaterError",
+        "metrics.errors": "TooLongError",
+        "metrics.judge.protocol": "JudgeError",
+    }.items()
+    for name in names.split()
 }
-_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 
 def __getattr__(name: str) -> Any:
@@ -147,10 +125,9 @@ def __getattr__(name: str) -> Any:
         from ragmeter.metrics.errors import DISTRIBUTION  # noqa: PLC0415 -- only when wanted
 
         return version(DISTRIBUTION)
-    home = _HOME_OF.get(name)
-    if home is None:
+    if name not in __all__:
         raise AttributeError(f"module 'ragmeter' has no attribute {name!r}")
-    value = getattr(import_module(home), name)
+    value = getattr(import_module(f"ragmeter.{_HOMES.get(name, 'metrics')}"), name)
     globals()[name] = value
     return value
 
