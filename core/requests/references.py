@@ -62,6 +62,9 @@ def load_references(
     """
     if references is None:
         return None
+    if isinstance(references, _FileReferences):  # read where its setting is named in errors
+        references.guard = guard or references.guard
+        return references
     if isinstance(references, (str, os.PathLike)):
         return _FileReferences(Path(references), guard=guard)
     if isinstance(references, Mapping):
@@ -115,7 +118,7 @@ class _FileReferences:
     ) -> None:
         self._path = path
         self._clock = clock
-        self._guard = guard or nullcontext()
+        self.guard = guard or nullcontext()
         self._stamp = _stamp(path)
         self._by_question = _read(path)
         self._next_check = clock() + RECHECK_AFTER_S
@@ -137,7 +140,7 @@ class _FileReferences:
             # The stamp is stored first: a broken new file is reported once, and the old references stay in
             # force.
             self._stamp = stamp
-            with self._guard:
+            with self.guard:
                 self._by_question = _read(self._path)
 
 

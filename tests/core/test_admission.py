@@ -1,7 +1,6 @@
 """A judge's budget becomes a probability that is known beforehand; losses are told."""
 
 import itertools
-import logging
 import threading
 from collections import Counter
 from dataclasses import dataclass, replace
@@ -9,9 +8,8 @@ from dataclasses import dataclass, replace
 import pytest
 from fakes_core import FakeJudge, GatedMetric, context_tally, scored
 
-from ragmeter import Limits, RagMeter
-from ragmeter.exporters.memory import InMemoryExporter
-from ragmeter.metrics import Metric, RagSample, metric
+from ragmeter import Limits
+from ragmeter.metrics import Metric, RagSample
 from ragmeter.metrics.judge import JudgeBudget
 from ragmeter.metrics.judge.protocol import JudgeCall
 from ragmeter.metrics.protocol import scores_without_value
@@ -201,25 +199,3 @@ def test_what_the_fuse_refuses_is_a_missing_value_and_counted_as_such():
     scores = [result.scores["refused"] for result in results]
     assert {(score.status, score.error_type) for score in scores} == {("skipped", "budget")}
     assert {result.judge_sample_rate for result in results} == {1.0}
-
-
-def test_drops_are_logged_once_a_minute_and_sampling_is_not(caplog):
-    gate = threading.Event()
-
-    @metric
-    def blocked(sample):
-        gate.wait(30)
-        return 1.0
-
-    meter = RagMeter(metrics=[blocked], exporters=[InMemoryExporter()], limits=Limits(queue_size=1))
-    quiet = RagMeter(metrics=[], exporters=[], sample_rate=0.0)
-    with caplog.at_level(logging.WARNING, "ragmeter"):
-        for _ in range(30):
-            meter.submit(RagSample(question="q"))
-            quiet.submit(RagSample(question="q"))
-    gate.set()
-    meter.flush(60)
-
-    assert [record.message.split(";")[0] for record in caplog.records] == [
-        "ragmeter: requests are not scored (queue_full)"
-    ]

@@ -271,17 +271,6 @@ def test_exporters_close_side_by_side_within_one_deadline():
     assert quick.n_held == 0
 
 
-def test_exporters_that_hang_are_given_up():
-    hanging = [GatedExporter() for _ in range(2)]
-    meter = _meter(*hanging)
-
-    meter.shutdown(0.5)
-
-    assert not any(exporter.gate.is_set() for exporter in hanging)
-    for exporter in hanging:
-        exporter.gate.set()
-
-
 def test_flushing_a_hanging_exporter_again_and_again_starts_no_thread():
     hanging = GatedExporter()
     meter = _meter(hanging, requests=1)

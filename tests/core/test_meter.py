@@ -179,26 +179,6 @@ def test_late_judged_scores_follow_on_their_own():
     assert meter.stats().exported == 1
 
 
-def test_a_dead_judge_never_holds_up_free_metrics_of_other_requests():
-    never = threading.Event()
-    meter, memory = _meter(
-        metrics=[context_tally, GatedMetric(never)],
-        judge=FakeJudge(),
-        limits=Limits(hold_s=0.02, judge_concurrency=1, judge_deadline_s=0.5, queue_size=10),
-    )
-    for number in range(50):
-        meter.submit(SAMPLE)
-        memory.wait_for(number + 1, 5)
-
-    assert meter.flush(60)
-    on_time = [result for result in memory.results if not result.late]
-    assert len(on_time) == 50 - sum(meter.stats().dropped.values())
-    assert all(result.scores["context_tally"].value == 2.0 for result in on_time)
-    statuses = {result.scores["gated"].status for result in memory.results if "gated" in result.scores}
-    assert statuses <= {"timeout", "skipped"}
-    assert _reconciles(meter.stats())
-
-
 def test_shutdown_exports_what_the_judge_did_not_get_to():
     never, asked = threading.Event(), threading.Event()
 

@@ -186,41 +186,6 @@ def test_a_worker_without_work_ends_and_what_comes_later_is_done_all_the_same(mo
     queue.close(1)
 
 
-def test_a_first_put_below_the_locks_of_threading_starts_a_worker_all_the_same():
-    """`threading` holds a lock of its own while it starts or lists threads; a finalizer may run there."""
-    worked = []
-    queue = _queue(worked.extend)
-
-    with threading._active_limbo_lock:
-        queue.put("first")
-
-    assert queue.flush(30)
-    assert worked == ["first"]
-    queue.close(1)
-
-
-def test_many_at_once_start_one_worker():
-    others = set(threading.enumerate())
-    for _ in range(30):
-        gate = threading.Barrier(8)
-        queue = _queue(lambda batch: None)
-
-        def put(gate=gate, queue=queue):
-            gate.wait(60)
-            queue.put(1)
-
-        putting = [threading.Thread(target=put) for _ in range(8)]
-        for thread in putting:
-            thread.start()
-        for thread in putting:
-            thread.join(60)
-        assert queue.flush(60)
-        workers = [t for t in threading.enumerate() if t not in others and t.name == "test"]
-        assert len(workers) == 1
-        queue.close(1)
-        workers[0].join(60)
-
-
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 def test_a_lane_whose_thread_died_starts_another():
     """Whether the next item comes before, while or after the thread ends."""

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragmeter.metrics import ConfigurationError, Reference, ReferenceFileError
-from ragmeter.requests.references import RECHECK_AFTER_S, load_references, normalise_question
+from ragmeter.requests.references import load_references, normalise_question
 
 
 @pytest.mark.parametrize(
@@ -112,33 +112,6 @@ def test_a_callable_is_asked_with_the_raw_question():
 
     assert find("Yes?") == Reference(answer="Yes?")
     assert find("no") is None
-
-
-def test_a_replaced_file_is_read_again_and_a_broken_one_keeps_the_old(tmp_path, monkeypatch):
-    path = tmp_path / "golden.jsonl"
-    path.write_text('{"question": "q", "answer": "old"}', encoding="utf-8")
-    find = load_references(path)
-    clock = [0.0]
-    monkeypatch.setattr(find, "_clock", lambda: clock[0])
-    find._next_check = 0.0
-
-    def replace(text):
-        other = tmp_path / "new"
-        other.write_text(text, encoding="utf-8")
-        other.replace(path)
-        clock[0] += RECHECK_AFTER_S + 1
-
-    replace('{"question": "q", "answer": "new"}')
-    assert find("q").answer == "new"
-
-    replace("{half a line")
-    with pytest.raises(ReferenceFileError):
-        find("q")
-    assert find("q").answer == "new"
-
-    path.unlink()
-    clock[0] += RECHECK_AFTER_S + 1
-    assert find("q").answer == "new"
 
 
 @given(st.binary(max_size=200))

@@ -7,12 +7,13 @@ import textwrap
 from pathlib import Path
 
 import pytest
-from fakes_worker import EchoJudge, question_length
+from fakes_worker import question_length
 from python_process import run_python
 
 from ragmeter import RagMeter
 from ragmeter.exporters.memory import InMemoryExporter
-from ragmeter.metrics import ConfigurationError, RagSample
+from ragmeter.metrics import RagSample
+from ragmeter.settings.from_settings import meter_arguments
 
 TESTS = Path(__file__).resolve().parent.parent
 
@@ -128,8 +129,9 @@ def test_a_value_that_raises_while_it_is_pickled_loses_itself():
 
 
 @pytest.mark.contains_errors
+@pytest.mark.parametrize("build", ["in code", "from the environment"])
 @pytest.mark.parametrize("broken", ["{not json\n", "\xff\xfe", '{"question": "q", "answer": 5}\n'])
-def test_a_broken_reference_file_loses_nothing_that_was_in_force(tmp_path, monkeypatch, broken):
+def test_a_broken_reference_file_loses_nothing_that_was_in_force(tmp_path, monkeypatch, broken, build):
     """Not even the reference of the request that finds it; it is counted once."""
     from fakes_core import exact_answer
 
@@ -139,7 +141,9 @@ def test_a_broken_reference_file_loses_nothing_that_was_in_force(tmp_path, monke
     path = tmp_path / "golden.jsonl"
     path.write_text('{"question": "q", "answer": "right"}\n', encoding="utf-8")
     memory = InMemoryExporter()
-    meter = RagMeter([exact_answer], exporters=[memory], references=path)
+    monkeypatch.setenv("RAGMETER_REFERENCES", str(path))
+    references = path if build == "in code" else meter_arguments()["references"]
+    meter = RagMeter([exact_answer], exporters=[memory], references=references)
     path.write_bytes(broken.encode("latin-1"))
     for _ in range(3):
         meter.submit(RagSample(question="q", contexts=["a"], answer="right"))
@@ -185,13 +189,3 @@ def test_a_task_queue_s_time_limit_passes_through_langchain(monkeypatch):
     assert struck
     assert meter.stats().internal_errors == {}
     meter.shutdown(60)
-
-
-def test_a_judge_is_not_needed_for_what_is_said_of_process_scoring(monkeypatch):
-    monkeypatch.delattr(os, "fork", raising=False)
-
-    with pytest.raises(ConfigurationError, match="not supported on this platform"):
-        RagMeter(
-            ["context_utilization"], judge=EchoJudge(), exporters=[InMemoryExporter()],
-            scoring="process",
-        )  # fmt: skip
