@@ -318,7 +318,7 @@ def limit_rows(worlds: int) -> list[Row]:
             evidence = FallEvidence()
             for index, (count, total) in enumerate(zip(n.tolist(), good.tolist(), strict=True)):
                 if count:
-                    evidence.add(index, count, total, total, floor=floor, usual=floor)
+                    evidence.add(index, Block(count, total, total), floor=floor, usual=floor)
                     if evidence.total >= ALARM_EVIDENCE:
                         alarmed += 1
                         break

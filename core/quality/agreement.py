@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 import random
+import statistics
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -343,16 +344,9 @@ def correlation(first: Sequence[float], second: Sequence[float]) -> AgreementVal
             judge than with one of them.
     """
     n = len(first)
-    pairs = list(zip(first, second, strict=True))
-    if n < LEAST_FOR_CORRELATION:
+    if n < LEAST_FOR_CORRELATION or min(len(set(first)), len(set(second))) < 2:
         return AgreementValue(None, -1.0, 1.0, n)
-    mean_first, mean_second = math.fsum(first) / n, math.fsum(second) / n
-    of_first = math.fsum((one - mean_first) ** 2 for one in first)
-    of_second = math.fsum((one - mean_second) ** 2 for one in second)
-    if of_first <= 0.0 or of_second <= 0.0:
-        return AgreementValue(None, -1.0, 1.0, n)
-    both = math.fsum((one - mean_first) * (other - mean_second) for one, other in pairs)
-    r = max(-1.0, min(1.0, both / math.sqrt(of_first * of_second)))
+    r = max(-1.0, min(1.0, statistics.correlation(first, second)))
     if n <= LEAST_FOR_CORRELATION:
         return AgreementValue(r, -1.0, 1.0, n)
     if abs(r) == 1.0:

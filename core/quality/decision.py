@@ -22,7 +22,7 @@ from ragmeter.metrics.registry import known_metrics, resolve_metrics
 
 from .estimate import difference_interval
 from .manner import PARTS, notes_on_fall
-from .row_scores import RowScores
+from .row_scores import LACKING, RowScores
 
 __all__ = [
     "Check",
@@ -42,10 +42,6 @@ _STRENGTH: Sequence[Outcome] = ("fail", "blocked", "inconclusive", "pass")
 """Outcomes by precedence: the combined outcome of several checks is the first of these that occurs."""
 LEAST_PAIRED = 0.9
 """Least share of the rows with a value, of either run, with a counterpart in the other run."""
-_MISSING = ("judge_error", "timeout", "metric_error", "partial")
-"""Statuses of scores for which a value exists in principle."""
-
-
 Side = Literal["least", "most"]
 
 
@@ -243,7 +239,7 @@ def _check_limit(limit: Limit, one: ScoreSummary | None, unreadable: int, names:
         problem = "of this score neither end is better, or its range is open"
     if problem is not None or ends is None:
         return Check(what, "blocked", str(problem))
-    missing = unreadable + sum(one.without_value.get(status, 0) for status in _MISSING)
+    missing = unreadable + sum(one.without_value.get(status, 0) for status in LACKING)
     if not one.count:
         return Check(what, "blocked", _without_values(one))
     lower, upper = one.interval() or ends

@@ -122,26 +122,23 @@ class Moments(ABC):
 
 
 class FreeMoments(Moments):
-    """Sums of a score that every request gets.
-
-    Attributes:
-        n: Requests with the inputs of the score.
-        kd: Those of them with a value.
-        x: Sum of their values.
-        xx: Sum of their squares.
-        wb: Requests for which a value exists in principle: all but the undefined ones.
-        low: Requests on the bad side of the objective; 0 without one.
-    """
+    """Sums of a score that every request gets."""
 
     names = tuple(FREE_SUMS)
     __slots__ = tuple(name for name in FREE_SUMS if name not in PAIR_SUMS)
 
     n: float
+    """Requests with the inputs of the score."""
     kd: float
+    """Those of them with a value."""
     x: float
+    """Sum of their values."""
     xx: float
+    """Sum of their squares."""
     wb: float
+    """Requests for which a value exists in principle: all but the undefined ones."""
     low: float
+    """Requests on the bad side of the objective; 0 without one."""
 
     def measured_values(self) -> MeasuredValues:
         """Return the values among the sums, all with weight 1."""
@@ -168,62 +165,59 @@ class FreeMoments(Moments):
 
 
 class JudgedMoments(Moments):
-    """Sums of a score that only requests chosen to be judged have.
-
-    Attributes:
-        n: Requests with the inputs of the score, judged or not.
-        x: Sum of their free scores.
-        xx: Their squares.
-        k: Judged requests.
-        kd: Those of them with a value.
-        w: Σ w of the judged ones, an estimate of n.
-        wx: Σ w x.
-        wd: Σ w d.
-        wy: Σ w d y.
-        wl: Σ w times the lowest possible value.
-        wu: Σ w times the highest.
-        wb: Σ w of requests for which a value exists in principle: all but the undefined ones.
-        q: Σ w².
-        qx: Σ w² x.
-        qxx: Σ w² x².
-        qd: Σ w² d.
-        qxd: Σ w² d x.
-        qy: Σ w² d y.
-        qyy: Σ w² d y².
-        qxy: Σ w² d x y.
-        c: Judged requests with a value that were chosen at random, without those chosen only as bad.
-        y: Their Σ y, without weights, for the detection of changes.
-        yy: Their Σ y².
-        low: Σ w d of the requests on the bad side of the objective; 0 without one.
-    """
+    """Sums of a score that only requests chosen to be judged have."""
 
     names = tuple(JUDGED_SUMS)
     __slots__ = tuple(name for name in JUDGED_SUMS if name not in PAIR_SUMS)
 
     n: float
+    """Requests with the inputs of the score, judged or not."""
     x: float
+    """Sum of their free scores."""
     xx: float
+    """Their squares."""
     k: float
+    """Judged requests."""
     kd: float
+    """Those of them with a value."""
     w: float
+    """Σ w of the judged ones, an estimate of n."""
     wx: float
+    """Σ w x."""
     wd: float
+    """Σ w d."""
     wy: float
+    """Σ w d y."""
     wl: float
+    """Σ w times the lowest possible value."""
     wu: float
+    """Σ w times the highest."""
     wb: float
+    """Σ w of requests for which a value exists in principle: all but the undefined ones."""
     q: float
+    """Σ w²."""
     qx: float
+    """Σ w² x."""
     qxx: float
+    """Σ w² x²."""
     qd: float
+    """Σ w² d."""
     qxd: float
+    """Σ w² d x."""
     qy: float
+    """Σ w² d y."""
     qyy: float
+    """Σ w² d y²."""
     qxy: float
+    """Σ w² d x y."""
     c: float
+    """Judged requests with a value that were chosen at random, without those chosen only as bad."""
     y: float
+    """Their Σ y, without weights, for the detection of changes."""
     yy: float
+    """Their Σ y²."""
     low: float
+    """Σ w d of the requests on the bad side of the objective; 0 without one."""
 
     def measured_values(self) -> MeasuredValues:
         """Return the values among the sums, by weight."""

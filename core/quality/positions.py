@@ -25,7 +25,7 @@ POSITIONED = ("retriever_top_score", "retriever_score_spread", "semantic_context
 WINDOW = 500
 """Values of each score stored per stream."""
 WARM_UP = 30
-"""Least number of values for a position."""
+"""Least number of values for a position; before, it is ``undefined``."""
 MAX_STREAMS = 200
 """Most streams; beyond that, the one that is idle longest is dropped."""
 _NAMED = 4
@@ -38,25 +38,16 @@ def position_name(score_name: str) -> str:
 
 
 class StreamPositions:
-    """Stores recent values by stream. Thread-safe; empty in a forked child.
+    """Stores recent values by stream. Thread-safe; empty in a forked child."""
 
-    Args:
-        window: Stored values of each score.
-        warm_up: Number of values until positions are defined; before, they are ``undefined``.
-        max_streams: Most streams.
-    """
-
-    def __init__(self, window: int = WINDOW, warm_up: int = WARM_UP, max_streams: int = MAX_STREAMS) -> None:
-        self._window = window
-        self._warm_up = warm_up
-        self._max_streams = max_streams
+    def __init__(self) -> None:
         self._lock = fork.lock()
         self._fresh()
         fork.forget(self._fresh)
 
     def _fresh(self) -> None:
         self._streams: BoundedTable[tuple[object, ...], dict[str, RecentValues]] = BoundedTable(
-            max_entries=self._max_streams
+            max_entries=MAX_STREAMS
         )
 
     def of(self, run: RagRun, scores: Iterable[Score]) -> list[Score]:
@@ -84,12 +75,12 @@ class StreamPositions:
     def _position(self, by_name: dict[str, RecentValues], score: Score, value: float) -> Score:
         recent = by_name.get(score.name)
         if recent is None:
-            recent = by_name[score.name] = RecentValues(self._window)
+            recent = by_name[score.name] = RecentValues(WINDOW)
         count = len(recent)
-        position = recent.mid_rank(value) if count >= self._warm_up else None
+        position = recent.mid_rank(value) if count >= WARM_UP else None
         recent.add(value)
         if position is None:
-            note = f"not known before {self._warm_up} requests of this stream; {count} so far"
+            note = f"not known before {WARM_UP} requests of this stream; {count} so far"
         else:
             note = f"{score.name} is above {100 * position:.0f} % of the last {count} of this stream"
         return Score(

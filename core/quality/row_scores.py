@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import NamedTuple
@@ -11,9 +12,9 @@ from ragmeter.metrics._ungrounded import GROUNDEDNESS
 
 from .manner import parts_of
 
-__all__ = ["RowScore", "RowScores"]
+__all__ = ["LACKING", "RowScore", "RowScores"]
 
-_LACKING = ("judge_error", "timeout", "metric_error", "partial")
+LACKING = ("judge_error", "timeout", "metric_error", "partial")
 """Statuses of scores for which a value exists in principle."""
 _CACHE_KIB = 8 * 1024
 
@@ -30,7 +31,7 @@ class RowScore(NamedTuple):
     @property
     def is_lacking(self) -> bool:
         """Whether the value is missing although one exists in principle."""
-        return self.value is None and self.status in _LACKING
+        return self.value is None and self.status in LACKING
 
 
 class RowScores:
@@ -80,26 +81,13 @@ class RowScores:
         self, later: RowScores, name: str
     ) -> Iterator[tuple[str | None, Sequence[RowScore], Sequence[RowScore]]]:
         """Yield for each question of either run its scores in this and in the later run."""
-        mine, theirs = self.of(name), later.of(name)
-        one, other = next(mine, None), next(theirs, None)
-        while one is not None or other is not None:
-            here = _place(one)
-            there = _place(other)
-            if one is not None and here <= there:
-                before, question = one[1], one[0]
-                if other is not None and here == there:
-                    yield question, before, other[1]
-                    other = next(theirs, None)
-                else:
-                    yield question, before, ()
-                one = next(mine, None)
-            elif other is not None:
-                yield other[0], (), other[1]
-                other = next(theirs, None)
+        both = heapq.merge(self._sorted(name, 0), later._sorted(name, 1))
+        for (is_known, question), group in groupby(both, key=lambda one: one[:2]):
+            sides: list[Sequence[RowScore]] = [(), ()]
+            for *_, run, scores in group:
+                sides[run] = scores
+            yield question if is_known else None, sides[0], sides[1]
 
-
-def _place(found: tuple[str | None, Sequence[RowScore]] | None) -> tuple[int, str]:
-    """Return the sort key of a question in SQLite's order: unknown ones first, an exhausted run last."""
-    if found is None:
-        return 2, ""
-    return (0, "") if found[0] is None else (1, found[0])
+    def _sorted(self, name: str, run: int) -> Iterator[tuple[bool, str, int, Sequence[RowScore]]]:
+        """Yield the scores of one name in SQLite's order of questions, unknown ones first."""
+        return ((question is not None, question or "", run, scores) for question, scores in self.of(name))

@@ -20,6 +20,8 @@ from pydantic import Field
 from ragmeter.metrics._display.mean_interval import student_quantile
 from ragmeter.quality.sums_by_time import Floats
 
+from .evidence import Block
+
 __all__ = ["HOURS_OF_WEEK", "LEAST_DAYS", "LEAST_SCORES", "Baseline", "ScoreHistory", "learn"]
 
 HOURS_OF_WEEK = 48
@@ -55,14 +57,6 @@ SMALLEST_VARIANCE = 1e-4
 """Scores that have always been equal may still differ."""
 
 
-class HalfHourSums(NamedTuple):
-    """Number, sum and sum of squares of the scores of half an hour."""
-
-    n: float
-    total: float
-    squares: float
-
-
 @dataclass(slots=True)
 class Day:
     """The scores of one local day, by half hours."""
@@ -74,18 +68,16 @@ class Day:
     )
     """Number, sum and sum of squares of the scores of each half hour."""
 
-    def add(self, half: int, n: float, total: float, squares: float) -> None:
-        sums, at = self.sums, 3 * half
-        sums[at] += n
-        sums[at + 1] += total
-        sums[at + 2] += squares
+    def add(self, half: int, block: Block) -> None:
+        for place, value in enumerate(block, 3 * half):
+            self.sums[place] += value
 
-    def halves(self) -> Iterator[tuple[int, HalfHourSums]]:
+    def halves(self) -> Iterator[tuple[int, Block]]:
         """Return the half hours that have scores."""
         sums = self.sums
         for half in range(HALF_HOURS):
             if sums[3 * half] > 0:
-                yield half, HalfHourSums(*sums[3 * half : 3 * half + 3])
+                yield half, Block(*sums[3 * half : 3 * half + 3])
 
     @property
     def weekend(self) -> bool:
@@ -101,14 +93,14 @@ class ScoreHistory:
 
     days: list[Day] = field(default_factory=list)
 
-    def add(self, number: int, half: int, n: float, total: float, squares: float) -> None:
+    def add(self, number: int, half: int, block: Block) -> None:
         """Add scores; those of a day before the last one are ignored as too late."""
         days = self.days
         if not days or days[-1].number < number:
             days.append(Day(number))
             del days[: -(BASELINE_DAYS + LAG_DAYS + 1)]
         if days[-1].number == number:
-            days[-1].add(half, n, total, squares)
+            days[-1].add(half, block)
 
     def before(self, number: int) -> Sequence[Day]:
         """Return the days of the baseline for day `number`: the oldest ones before it."""
@@ -194,11 +186,11 @@ class _Residuals(NamedTuple):
 
 
 def _forecast(days: Sequence[Day], scores: float) -> list[float | None]:
-    by_hour = [HalfHourSums(0.0, 0.0, 0.0)] * HOURS_OF_WEEK
+    by_hour = [Block(0.0, 0.0, 0.0)] * HOURS_OF_WEEK
     for day in days:
         for half, sums in day.halves():
             at = day.hour_of_week(half)
-            by_hour[at] = HalfHourSums(*map(sum, zip(by_hour[at], sums, strict=True)))
+            by_hour[at] = Block(*map(sum, zip(by_hour[at], sums, strict=True)))
     mean = math.fsum(one.total for one in by_hour) / scores
     variance = max(math.fsum(one.squares for one in by_hour) / scores - mean * mean, SMALLEST_VARIANCE)
     seen = [one for one in by_hour if one.n]

@@ -12,13 +12,13 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from ragmeter.exporters.changes import NewSince, QualityChange
 from ragmeter.quality.estimates import Estimate
 
 from .baseline import Baseline, ScoreHistory, learn
-from .evidence import ALARM_EVIDENCE, FallEvidence, e_bh
+from .evidence import ALARM_EVIDENCE, Block, FallEvidence, e_bh
 
 __all__ = [
     "ALARM_EVIDENCE",
@@ -40,21 +40,6 @@ SILENCE_S = 86_400.0
 """Seconds after an alarm until the same score may alarm again, and after a fall until learning resumes."""
 RECOVERY_EVIDENCE = 288.0
 """Five-minute blocks in a day: on average, an ongoing fall counts as over no sooner than that."""
-
-
-class Block(NamedTuple):
-    """The scores of one block of time, usually five minutes; scores lie between 0 and 1, more is better."""
-
-    n: float
-    """Number of scores; of judged ones only those sampled by hash."""
-    total: float
-    """Their sum."""
-    squares: float
-    """The sum of their squares."""
-
-    def mirror(self) -> Block:
-        """Return the block of 1 - score, for scores where lower is better."""
-        return Block(self.n, self.n - self.total, self.n - 2 * self.total + self.squares)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,7 +133,6 @@ class FallDetector:
             design_effect: Variance inflation by similar values within a conversation; the larger of this and
                 the one learned from half hours counts.
         """
-        n, total, squares = block
         when = datetime.fromtimestamp(at, timezone.utc)
         day, half = when.toordinal(), 2 * when.hour + when.minute // 30
         if day > self.today:
@@ -157,20 +141,20 @@ class FallDetector:
         baseline = self.baseline
         usual = None if baseline is None else baseline.expected[hour]
         recovered = False
-        if n > 0 and math.isfinite(n + total + squares):
+        if block.n > 0 and math.isfinite(sum(block)):
             if baseline is not None and usual is not None:
                 effect = max(baseline.design_effect, design_effect)
                 recovered = self._weigh(at, block, baseline, usual, effect)
             if self.fallen is not None:
-                self.fallen.history.add(day, half, n, total, squares)
+                self.fallen.history.add(day, half, block)
             elif at >= self.frozen_until:
-                self.history.add(day, half, n, total, squares)
+                self.history.add(day, half, block)
         return DetectorStep(
             status=self._status(),
             evidence=self.evidence.total if at >= self.silent_until else 0.0,
             baseline=usual,
             floor=None if baseline is None or usual is None else usual - baseline.allowance,
-            mean=total / n if n > 0 else None,
+            mean=block.total / block.n if block.n > 0 else None,
             since=self._since(),
             recovered=recovered,
         )
@@ -214,15 +198,13 @@ class FallDetector:
     def _weigh(self, at: float, block: Block, baseline: Baseline, usual: float, effect: float) -> bool:
         """Add the evidence of a block; return whether it ends a fall."""
         allowance = baseline.allowance
-        n, total, squares = block
-        self.evidence.add(at, n, total, squares, floor=usual - allowance, usual=usual, design_effect=effect)
+        self.evidence.add(at, block, floor=usual - allowance, usual=usual, design_effect=effect)
         fallen = self.fallen
         if fallen is None:
             return False
         # The mean has recovered if it is above the middle between depth and floor; mirrored, below it.
         middle = usual - (allowance + max(fallen.depth, allowance)) / 2
-        n, total, squares = block.mirror()
-        fallen.rise.add(at, n, total, squares, floor=1 - middle, usual=1 - usual, design_effect=effect)
+        fallen.rise.add(at, block.mirror(), floor=1 - middle, usual=1 - usual, design_effect=effect)
         path = fallen.rise.path
         if path is None or fallen.rise.total < RECOVERY_EVIDENCE:
             return False

@@ -19,7 +19,7 @@ from typing import Annotated, NamedTuple, TypeVar
 
 from pydantic import Field
 
-__all__ = ["ALARM_EVIDENCE", "FallEvidence", "Path", "block_factors", "e_bh"]
+__all__ = ["ALARM_EVIDENCE", "Block", "FallEvidence", "Path", "block_factors", "e_bh"]
 
 K = TypeVar("K", bound=Hashable)
 
@@ -37,6 +37,21 @@ NEAREST = 1e-6
 """Least distance of a floor from 0 and 1."""
 
 
+class Block(NamedTuple):
+    """The scores of one block of time, usually five minutes; scores lie between 0 and 1, more is better."""
+
+    n: float
+    """Number of scores; of judged ones only those sampled by hash."""
+    total: float
+    """Their sum."""
+    squares: float
+    """The sum of their squares."""
+
+    def mirror(self) -> Block:
+        """Return the block of 1 - score, for scores where lower is better."""
+        return Block(self.n, self.n - self.total, self.n - 2 * self.total + self.squares)
+
+
 class Path(NamedTuple):
     """The scores since the estimated start of a fall."""
 
@@ -50,18 +65,17 @@ class Path(NamedTuple):
     """Logarithm of the evidence for this start alone; 0 or less: no evidence for a fall."""
 
 
-def block_factors(n: float, total: float, squares: float, floor: float) -> list[float]:
+def block_factors(block: Block, floor: float) -> list[float]:
     """Return, for each bet, a lower bound of Σ log(1 + λ (floor - score)) over a block.
 
     With λ = bet / (1 - floor). The larger of two bounds: the chord of a concave function, exact for scores
     of 0 and 1, and that of Fan, Grama and Liu, which is better where scores lie close together.
 
     Args:
-        n: Number of scores.
-        total: Their sum; scores lie between 0 and 1.
-        squares: The sum of their squares.
+        block: Its sums.
         floor: Between 0 and 1.
     """
+    n, total, squares = block
     floor = min(max(floor, NEAREST), 1.0 - NEAREST)
     rest = 1.0 - floor
     odds = floor / rest
@@ -116,24 +130,12 @@ class FallEvidence:
             return None
         return Path(start.at, n, (total - start.total) / n, (usual - start.usual) / n, log)
 
-    def add(
-        self,
-        at: float,
-        n: float,
-        total: float,
-        squares: float,
-        *,
-        floor: float,
-        usual: float,
-        design_effect: float = 1.0,
-    ) -> None:
+    def add(self, at: float, block: Block, *, floor: float, usual: float, design_effect: float = 1.0) -> None:
         """Add a block of scores.
 
         Args:
             at: When it began, Unix seconds.
-            n: Number of scores, more than 0.
-            total: Their sum.
-            squares: The sum of their squares.
+            block: Its sums, of one score or more.
             floor: The evidence is for a mean below this.
             usual: Their usual mean; used by `path` only.
             design_effect: Variance of the sum relative to independent scores.
@@ -141,8 +143,8 @@ class FallEvidence:
         factors, logs, starts = self.factors, self.logs, self.starts
         _, n_before, total_before, usual_before = self.counted
         start = _Mark(at, n_before, total_before, usual_before)
-        self.counted = _Mark(at, n_before + n, total_before + total, usual_before + usual * n)
-        for index, log in enumerate(block_factors(n, total, squares, floor)):
+        self.counted = _Mark(at, n_before + block.n, total_before + block.total, usual_before + usual * block.n)
+        for index, log in enumerate(block_factors(block, floor)):
             tempered = log / design_effect
             grown = (factors[index] + 1.0) * math.exp(min(tempered, LARGEST_LOG))
             factors[index] = min(grown, LARGEST)

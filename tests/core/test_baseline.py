@@ -15,6 +15,7 @@ from ragmeter.watch.baseline import (
     ScoreHistory,
     learn,
 )
+from ragmeter.watch.evidence import Block
 
 MONDAY = date(2026, 6, 1).toordinal()
 
@@ -26,7 +27,8 @@ def _history(days, values, first=MONDAY):
         for half in range(HALF_HOURS):
             scores = values(day, half)
             if scores:
-                history.add(day, half, len(scores), math.fsum(scores), math.fsum(one * one for one in scores))
+                squares = math.fsum(one * one for one in scores)
+                history.add(day, half, Block(len(scores), math.fsum(scores), squares))
     return history
 
 
@@ -153,14 +155,14 @@ def test_what_came_last_waits_a_week():
 
 def test_days_without_requests_push_nothing_out():
     history = _history(14, lambda day, half: [0.5])
-    history.add(MONDAY + 400, 0, 1, 0.5, 0.25)
+    history.add(MONDAY + 400, 0, Block(1, 0.5, 0.25))
 
     assert len(history.before(MONDAY + 400)) == 14
 
 
 def test_what_is_late_is_not_learned():
     history = _history(2, lambda day, half: [0.5])
-    history.add(MONDAY, 0, 100, 0.0, 0.0)
+    history.add(MONDAY, 0, Block(100, 0.0, 0.0))
 
     assert [sum(sums.n for _, sums in day.halves()) for day in history.days] == [48, 48]
 

@@ -6,14 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragmeter.watch.evidence import ALARM_EVIDENCE, BETS, LARGEST, FallEvidence, block_factors, e_bh
+from ragmeter.watch.evidence import ALARM_EVIDENCE, BETS, LARGEST, Block, FallEvidence, block_factors, e_bh
 
 FLOORS = st.floats(0.01, 0.99)
 SCORES = st.floats(0.0, 1.0)
 
 
 def _sums(scores):
-    return len(scores), math.fsum(scores), math.fsum(one * one for one in scores)
+    return Block(len(scores), math.fsum(scores), math.fsum(one * one for one in scores))
 
 
 def _exact(scores, floor):
@@ -21,24 +21,26 @@ def _exact(scores, floor):
 
 
 def _add(evidence, at, scores, floor=0.7, usual=0.8, **changes):
-    evidence.add(at, *_sums(scores), floor=floor, usual=usual, **changes)
+    evidence.add(at, _sums(scores), floor=floor, usual=usual, **changes)
 
 
 @given(st.lists(st.sampled_from((0.0, 1.0)), min_size=1), FLOORS)
 def test_of_scores_of_0_and_1_sums_say_all(scores, floor):
-    assert block_factors(*_sums(scores), floor) == pytest.approx(_exact(scores, floor), abs=1e-9)
+    assert block_factors(_sums(scores), floor) == pytest.approx(_exact(scores, floor), abs=1e-9)
 
 
 @given(st.lists(SCORES, min_size=1), FLOORS)
 def test_sums_never_say_more_than_the_scores(scores, floor):
-    for bound, exact in zip(block_factors(*_sums(scores), floor), _exact(scores, floor), strict=True):
+    for bound, exact in zip(block_factors(_sums(scores), floor), _exact(scores, floor), strict=True):
         assert bound <= exact + 1e-9 * len(scores)
 
 
 @given(FLOORS)
 def test_a_mean_at_the_floor_gives_nothing_on_average(floor):
     """The factor of one score of 0 or 1 is expected to be 1: what the stated rate of false alarms rests on."""
-    for bad, good in zip(block_factors(1, 0.0, 0.0, floor), block_factors(1, 1.0, 1.0, floor), strict=True):
+    for bad, good in zip(
+        block_factors(Block(1, 0.0, 0.0), floor), block_factors(Block(1, 1.0, 1.0), floor), strict=True
+    ):
         assert (1 - floor) * math.exp(bad) + floor * math.exp(good) == pytest.approx(1.0)
 
 
@@ -61,8 +63,8 @@ def test_requests_that_resemble_each_other_count_for_less():
     _add(plain, 0, [0.0, 0.0])
     _add(tempered, 0, [0.0, 0.0], design_effect=2.0)
 
-    assert [math.exp(log) for log in block_factors(2, 0, 0, 0.7)] == pytest.approx(plain.factors)
-    assert [math.exp(log / 2) for log in block_factors(2, 0, 0, 0.7)] == pytest.approx(tempered.factors)
+    assert [math.exp(log) for log in block_factors(Block(2, 0, 0), 0.7)] == pytest.approx(plain.factors)
+    assert [math.exp(log / 2) for log in block_factors(Block(2, 0, 0), 0.7)] == pytest.approx(tempered.factors)
 
 
 def test_the_path_begins_where_the_fall_did():

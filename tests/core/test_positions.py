@@ -12,10 +12,18 @@ from hypothesis import strategies as st
 from ragmeter import RagMeter, RagRun, RagSample, Retrieval
 from ragmeter.exporters.memory import InMemoryExporter
 from ragmeter.metrics import Metric, Score, metric
+from ragmeter.quality import positions as module
 from ragmeter.quality.positions import MAX_STREAMS, WARM_UP, WINDOW, StreamPositions, position_name
 from ragmeter.quality.recent_values import RecentValues
 
 TOP = "retriever_top_score"
+
+
+@pytest.fixture
+def early(monkeypatch):
+    """Positions that are known from the second value on."""
+    monkeypatch.setattr(module, "WARM_UP", 1)
+    return StreamPositions()
 
 
 def _run(workflow="qa", retriever="store", top_k=4, contexts=1):
@@ -87,16 +95,14 @@ def test_equal_values_stand_in_the_middle():
 @pytest.mark.parametrize(
     "other", [{"workflow": "chat"}, {"retriever": "bm25"}, {"top_k": 8}, {"top_k": None, "contexts": 3}]
 )
-def test_each_workflow_retriever_and_k_is_a_stream_of_its_own(other):
-    positions = StreamPositions(warm_up=1)
-    _place(positions, 1.0)
+def test_each_workflow_retriever_and_k_is_a_stream_of_its_own(other, early):
+    _place(early, 1.0)
 
-    assert _place(positions, 1.0, _run(**other)).status == "undefined"
-    assert _place(positions, 1.0).status == "ok"
+    assert _place(early, 1.0, _run(**other)).status == "undefined"
+    assert _place(early, 1.0).status == "ok"
 
 
-def test_scores_are_placed_each_by_itself_and_only_where_there_is_a_value():
-    positions = StreamPositions(warm_up=1)
+def test_scores_are_placed_each_by_itself_and_only_where_there_is_a_value(early):
     scores = [
         _score(0.5),
         _score(0.1, "retriever_score_spread", label="distance"),
@@ -104,22 +110,21 @@ def test_scores_are_placed_each_by_itself_and_only_where_there_is_a_value():
         _score(None, "semantic_context_relevance", status="missing_input"),
     ]
 
-    positions.of(_run(), scores)
-    top, spread = positions.of(_run(), scores)
+    early.of(_run(), scores)
+    top, spread = early.of(_run(), scores)
 
     assert [top.name, spread.name] == [position_name(TOP), "retriever_score_spread_position"]
     assert (top.label, spread.label) == (None, "distance")
     assert (top.value, spread.value) == (0.5, 0.5)
 
 
-def test_streams_and_values_are_bounded():
-    positions = StreamPositions(warm_up=1)
+def test_streams_and_values_are_bounded(early):
     for number in range(MAX_STREAMS + 1):
-        _place(positions, 1.0, _run(workflow=f"w{number}"))
+        _place(early, 1.0, _run(workflow=f"w{number}"))
     for number in range(WINDOW * 2):
-        last = _place(positions, float(number), _run(workflow="w200"))
+        last = _place(early, float(number), _run(workflow="w200"))
 
-    assert _place(positions, 1.0, _run(workflow="w0")).status == "undefined"
+    assert _place(early, 1.0, _run(workflow="w0")).status == "undefined"
     assert last.summary.endswith("of the last 500 of this stream")
 
 
@@ -136,17 +141,16 @@ def test_threads_lose_no_value():
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 @pytest.mark.filterwarnings("ignore:.*multi-threaded:DeprecationWarning")
-def test_a_forked_child_begins_anew_and_waits_for_no_lock():
-    positions = StreamPositions(warm_up=1)
-    _place(positions, 1.0)
-    positions._lock.acquire()
+def test_a_forked_child_begins_anew_and_waits_for_no_lock(early):
+    _place(early, 1.0)
+    early._lock.acquire()
     child = os.fork()
     if not child:
-        os._exit(0 if _place(positions, 1.0).status == "undefined" else 1)
-    positions._lock.release()
+        os._exit(0 if _place(early, 1.0).status == "undefined" else 1)
+    early._lock.release()
 
     assert os.waitpid(child, 0)[1] == 0
-    assert _place(positions, 1.0).status == "ok"
+    assert _place(early, 1.0).status == "ok"
 
 
 @metric(name=TOP, needs=("contexts",), range=(-1e9, None))
