@@ -132,15 +132,16 @@ class Metric(ABC):
             given["summary"] = summary
         if label is not None:
             given["label"] = label
+        make: Callable[..., Score] = _known_score if explanation == summary else Score
         if items:
-            given["items"] = tuple(items)
+            make, given["items"] = Score, tuple(items)
         if bounds is not None:
             given["lower"], given["upper"] = bounds
         if (span := self.ranges.get(name, self.range)) != (0.0, 1.0):
             given["range"] = span
         if self.direction != "higher" or self.directions:
             given["direction"] = self.directions.get(name, self.direction)
-        return Score(
+        return make(
             name=name,
             value=value,
             status=status or ("undefined" if value is None else "ok"),
@@ -343,7 +344,7 @@ def scores_without_value(
     names: Sequence[str] | None = None,
 ) -> tuple[Score, ...]:
     """Build the scores of a metric, all or those with these `names`, without a value for the same reason."""
-    build = Score if missing is None else _missing_input
+    build = Score if missing is None else _known_score
     return tuple(
         build(
             name=name,
@@ -362,9 +363,9 @@ def scores_without_value(
     )
 
 
-_missing_input: Callable[..., Score] = lru_cache(maxsize=512)(Score)
-"""Cached scores: most scores of a request without a reference equal those of the request before; they name
-fields, never the content of a request, so that one object is enough."""
+_known_score: Callable[..., Score] = lru_cache(maxsize=1024)(Score)
+"""Cached scores: many equal those of the request before. They have no text of a request, so that one object is
+enough."""
 
 
 def _reads_contexts(metric: Metric) -> bool:
@@ -469,6 +470,8 @@ def _failure_scores(metric: Metric, error: Exception) -> tuple[Score, ...]:
 
 def _orient(metric: Metric, scores: Sequence[Score]) -> tuple[Score, ...]:
     """Return `scores`, with the metric's direction in those that left it out."""
+    if metric.direction == "higher" and not metric.directions:
+        return tuple(scores)
     oriented = list(scores)
     for place, score in enumerate(scores):
         direction = metric.directions.get(score.name, metric.direction)

@@ -3,7 +3,6 @@
 The number for people; `support` is the one behind the verdict, and both refer to the same sentence.
 """
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -90,12 +89,12 @@ class LexicalGroundedness(ComputedMetric):
 def _by_kind(claims: Claims, words: Sequence[int], covered: Sequence[float]) -> dict[str, float]:
     """Return the numbers of words that are in no chunk, by kind, each word once."""
     counts: dict[str, float] = dict.fromkeys(KINDS, 0.0)
-    facts = Counter(fact.sentence for fact, _ in claims.facts)
+    facts = [fact.sentence for fact, _ in claims.facts]
     for at, (all_of_it, there) in enumerate(zip(words, covered, strict=True)):
         lacking = all_of_it - there
         claiming = min(lacking, claims.unsupported[at])
         counts["framing"] += lacking - claiming
-        stated = min(claiming, float(facts[at]))
+        stated = min(claiming, float(facts.count(at)))
         counts["facts"] += stated
         invented = claiming > _CARRIED * len(claims.terms[at])
         counts["sentences" if invented else "other"] += claiming - stated

@@ -129,15 +129,12 @@ def _neighbours(claims: Claims) -> float:
         there = _grams(known, length) if len(said) > _LOOKED_UP else known
         return sum([gram in there for gram in said]) / len(said) if said else 1.0
     stems: list[str | None] = []
-    start = 0
-    for end, sentence, text, terms in zip(
-        answer.sentence_ends, answer.sentences, claims.texts, claims.terms, strict=True
+    for span, sentence, text, terms in zip(
+        answer.spans, answer.sentences, claims.texts, claims.terms, strict=True
     ):
-        if terms and text == sentence:
-            stems += answer.stems[start : end + 1]
-        elif terms:
-            stems += [*map(CONTENT.__getitem__, line_tokens(text)), None]
-        start = end + 1
+        if terms:
+            own = answer.stems[span] if text == sentence else map(CONTENT.__getitem__, line_tokens(text))
+            stems += [*own, None]
     pairs = [pair for pair in pairwise(stems) if pair != (None, None)]
     wanted = frozenset(pairs)
     held: set[tuple[str | None, str | None]] = set()
@@ -171,13 +168,13 @@ def _order(claims: Claims, words: int) -> float:
     from rapidfuzz.distance import LCSseq  # noqa: PLC0415 -- loads every distance there is
 
     said = [*chain.from_iterable(claims.terms)]
-    first = {term: at for at, term in reversed([*enumerate(said)])}
+    first: dict[str | None, int] = {term: at for at, term in reversed([*enumerate(said)])}
     others = claims.looked_for.others
     each = {
         tuple(
             in_order(context, held.words.intersection(first), others)
             if context.has_han
-            else [term for term in context.stems if term and term in first]
+            else filter(first.__contains__, context.stems)
         )
         for context, held in zip(claims.contexts, claims.each, strict=True)
     }

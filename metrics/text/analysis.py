@@ -191,14 +191,15 @@ class Analysis:
         return runs_of_lines(self.sentences)
 
     @lazy_attribute
-    def sentence_ends(self) -> list[int]:
-        """The indexes of the marks in `marked_tokens`, one per sentence; must not be changed."""
+    def spans(self) -> list[slice]:
+        """The place of each sentence in `marked_tokens`, without its mark; must not be changed."""
         marked = self.marked_tokens
-        found: list[int] = []
-        end = -1
+        found: list[slice] = []
+        start = 0
         for _ in self.sentences:
-            end = marked.index(MARK, end + 1)
-            found.append(end)
+            end = marked.index(MARK, start)
+            found.append(slice(start, end))
+            start = end + 1
         return found
 
     @lazy_attribute
@@ -217,9 +218,7 @@ class Analysis:
         return "stems" in self.__dict__
 
     def _by_sentence(self, words: list[T]) -> list[list[T]]:
-        ends = self.sentence_ends
-        starts = [0, *[end + 1 for end in ends]]
-        return [words[start:end] for start, end in zip(starts, ends, strict=False)]
+        return [words[span] for span in self.spans]
 
     @property
     def sentence_tokens(self) -> list[list[str]]:

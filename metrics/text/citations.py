@@ -59,7 +59,8 @@ def cited_numbers(sentence: str) -> list[int]:
 def without_marks(text: str) -> Analysis:
     """Return the analysis of a text without its citation marks."""
     known = analyse(text)
-    return known if _MARK.search(known.text) is None else known.memoize(_without_marks)
+    brackets = any(map(known.text.__contains__, "[【［"))
+    return known.memoize(_without_marks) if brackets and _MARK.search(known.text) else known
 
 
 def _without_marks(known: Analysis) -> Analysis:

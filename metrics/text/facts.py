@@ -19,7 +19,7 @@ from .dates import date_keys, date_spans
 from .numerals import HAN_DIGITS, decimal, roman_value
 from .quantities import has_worded_numbers, quantities
 from .stems import CONTENT
-from .terms import find_terms, held_in_line, search_terms, sentence_lines
+from .terms import Vocabulary, held_in_line, search_terms, sentence_lines
 from .times import may_have_times, same_times
 from .tokens import normalise
 from .units import UNIT_WORDS
@@ -37,8 +37,11 @@ _POINTS = re.compile("[.,]")
 _SPACED = re.compile(r"\d{1,3}(?:[ \u00a0\u2009\u202f]\d{3})+(?!\d)")
 _HEDGE = read_pattern("facts.hedge")
 _WORDS = read_entries("spelled_numbers")
+_SPELLED = _WORDS.keys() | {f"{tens}{ones}" for tens in range(2, 10) for ones in range(1, 10)}
+"""Numbers whose words are known."""
 _ADDED = read_pattern("facts.added")
-_SEPARATORS = ".,'’" + "".join(filter(str.isspace, map(chr, range(0x3001))))
+_SEPARATORS = ".,'’"
+"""Separators of digits other than white space."""
 _WRITTEN = {str(value): f"{value}{written}" for value, written in enumerate(HAN_DIGITS)}
 _WRITTEN["1"] += "十"
 _HAN_RUN = re.compile(f"[{''.join(HAN_DIGITS)}十百千万萬亿億点0-9.,]+")
@@ -50,6 +53,7 @@ _SHARE = re.compile(r"(\w+) (?:out of|in every|из(?: каждых)?) (\w+)")
 _FRACTION = re.compile(r"(?<![\d/.,])(\d{1,2})/(\d{1,2})(?![\d/.,])")
 _ORDINAL = re.compile(r"\d(?:st|nd|rd|th)\b|\bперв|\d-[а-я]|第")
 _ROMAN = re.compile(r"\b[IVX]{1,6}\b")
+_LARGEST_ROMAN = 39
 _CENTURY = re.compile(r"centur|век|столет|\bвв?\.|世纪")
 _SHORT = 2
 _ROUND = 2
@@ -58,6 +62,7 @@ _UPPER = "A-ZÀ-ÖØ-ÞА-ЯЁ"
 _NAME = re.compile(
     rf"(?<![^\W_])[{_UPPER}][\w.'’-]*(?:(?: (?:of|the|and|de|von|van|der|al|и))*[ ][{_UPPER}][\w.'’-]*)*"
 )
+_NO_LETTERS = re.compile(r"\W+")
 _BEFORE_NAME = re.compile(r"[a-zà-ÿа-яё0-9,]\Z")
 _OTHERWISE = 0.5
 """Largest share of a sentence in no chunk for one of its names to count as substituted for another."""
@@ -66,12 +71,13 @@ _STEM = 4
 
 
 @cache
-def _spelling_pattern(value: str) -> re.Pattern[str] | None:
+def _spelling_pattern(value: str) -> re.Pattern[str]:
+    """Return the pattern of the words for one of `_SPELLED`."""
     words = _WORDS.get(value)
-    if words is None and re.fullmatch("[2-9][1-9]", value):  # twenty-three
+    if words is None:  # twenty-three
         tens, ones = _WORDS[f"{value[0]}0"], _WORDS[value[1]]
         words = [f"(?:{'|'.join(tens)})[ -]?(?:{'|'.join(ones)})"]
-    return re.compile(rf"(?<![a-zа-я])(?:{'|'.join(words)})(?![a-z])") if words else None
+    return re.compile(rf"(?<![a-zа-я])(?:{'|'.join(words)})(?![a-z])")
 
 
 class Fact(NamedTuple):
@@ -242,7 +248,7 @@ class _Sources:
     @lazy_attribute
     def _bare(self) -> str:
         """The same without any separator of digits."""
-        bare = self.low
+        bare = "".join(self.low.split())
         for separator in _SEPARATORS:
             bare = bare.replace(separator, "")
         return bare
@@ -300,8 +306,7 @@ class _Sources:
 
     def _spells(self, value: str) -> bool:
         """Return whether a text has it as a word."""
-        spelled = _spelling_pattern(value)
-        return spelled is not None and spelled.search(self.low) is not None
+        return value in _SPELLED and _spelling_pattern(value).search(self.low) is not None
 
     def has_date(self, said: str, at: int) -> bool:
         """Return whether a chunk has the date at an index of a sentence, in any notation."""
@@ -347,12 +352,10 @@ class _Sources:
             return False
         if number == _count_of_list(said) or self._is_computed(value, said, units):
             return True
-        if _ORDINAL.search(said) and any(
-            roman_value(numeral.lower()) == number
-            for text in self.texts
-            for numeral in _ROMAN.findall(text.plain)
-        ):
-            return True  # Louis XIV
+        if number <= _LARGEST_ROMAN and _ORDINAL.search(said):  # Louis XIV
+            numerals = chain.from_iterable([_ROMAN.findall(text.plain) for text in self.texts])
+            if number in [roman_value(numeral.lower()) for numeral in numerals]:
+                return True
         adds = _ADDED.search(said) is not None
         own = frozenset([float(one) for one in map(_as_decimal, _NUMBER.findall(said)) if one])
         century = number < 22 and _CENTURY.search(said) is not None
@@ -488,7 +491,7 @@ def _absent_names(at: int, text: str, lacking: frozenset[str], given: _Sources) 
     for name in _NAME.finditer(text):
         if not _BEFORE_NAME.search(text[: name.start()].rstrip('( «“"')):
             continue  # the first word of a sentence may be any word
-        parts = [normalise(part) for part in re.split(r"\W+", name[0]) if part[:1].isupper()]
+        parts = [normalise(part) for part in _NO_LETTERS.split(name[0]) if part[:1].isupper()]
         if max(map(len, parts)) < _STEM or UNIT_WORDS.issuperset(parts):
             continue
         if _is_acronym(name[0], given.low):
@@ -506,25 +509,32 @@ def _is_acronym(name: str, low: str) -> bool:
 
 
 def nearest_sentence(
-    fact: Fact, terms: Sequence[str], contexts: Sequence[Analysis]
+    fact: Fact, terms: Sequence[str], contexts: Sequence[Analysis], each: Sequence[Vocabulary]
 ) -> tuple[int, str, str] | None:
     """Return the chunk's index, its sentence and its differing fact; None: no sentence differs.
 
     It is the sentence that shares most words with the fact's sentence, at least half of them, and has a
     number of the same unit or, for a name, most of the words and another name.
+
+    Args:
+        fact: The fact.
+        terms: The terms of its sentence.
+        contexts: The chunks.
+        each: The terms of the answer that each chunk has.
     """
-    beside = frozenset(terms) - frozenset(CONTENT[word] for word in normalise(fact.text).split())
-    looked_for = search_terms(beside)
+    beside = frozenset(terms).difference([CONTENT[word] for word in normalise(fact.text).split()])
     least = max(1, 0.5 * len(beside)) if fact.is_number else max(3, 0.75 * len(beside))
     best: tuple[int, int, str, str] | None = None
-    for place, context in enumerate(contexts):
-        if len(find_terms(context, looked_for).words) < least:
+    for place, (context, held) in enumerate(zip(contexts, each, strict=True)):
+        here = beside & held.words
+        if len(here) < least:
             continue
         if context.has_han:
+            looked_for = search_terms(here)
             lines = context.memoize(sentence_lines)
             counts = [len(held_in_line(line, looked_for)) for line in lines]
         else:
-            counts = [len(beside.intersection(there)) for there in context.sentence_sets]
+            counts = [*map(len, map(here.__and__, context.sentence_sets))]
         for sentence, shared in zip(context.sentences, counts, strict=True):
             if shared < least or (best is not None and shared <= best[0]):
                 continue
@@ -545,7 +555,7 @@ def _other_number(sentence: str, units: frozenset[str]) -> str | None:
 
 def _other_name(sentence: str, terms: Sequence[str]) -> str | None:
     for name in _NAME.finditer(sentence):
-        last = normalise(re.split(r"\W+", name[0].rstrip(".’'-"))[-1])
+        last = normalise(_NO_LETTERS.split(name[0].rstrip(".’'-"))[-1])
         if _BEFORE_NAME.search(sentence[: name.start()].rstrip('( «“"')) and CONTENT[last] not in terms:
             return name[0]
     return None

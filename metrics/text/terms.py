@@ -286,12 +286,9 @@ def as_written(terms: Sequence[str], known: Analysis) -> list[str]:
 
     Overlapping bigrams of Han are joined to their run.
     """
-    stems = {term for term in terms if not _is_bigram(term)}
-    written: dict[str, str] = {}
-    for word in known.tokens if stems else ():
-        stemmed = CONTENT[word]
-        if stemmed in stems and stemmed is not None:
-            written.setdefault(stemmed, word)
+    first: dict[str | None, str] = {}
+    if not all(map(_is_bigram, terms)):
+        first = dict(zip(reversed(known.stems), reversed(known.marked_tokens), strict=True))
     text, lowered = known.text, known.text.lower()
     found: list[str] = []
     last = ""
@@ -299,7 +296,7 @@ def as_written(terms: Sequence[str], known: Analysis) -> list[str]:
         if _is_bigram(term) and _is_bigram(last) and last[-1] == term[0]:
             found[-1] += term[1]
         else:
-            word = written.get(term, term)
+            word = first.get(term, term)
             at = lowered.find(word) if len(lowered) == len(text) else -1
             found.append(word if at < 0 else text[at : at + len(word)])
         last = term

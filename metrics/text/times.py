@@ -42,14 +42,17 @@ _IN_WORDS = re.compile(
     rf"(?P<part> (?:утра|дня|вечера|ночи)(?!\w))?){_AFTER}"
 )
 _NAMED = re.compile(r"(?<!\w)(?:(noon|midday|полдень|полудня)|midnight|полночь|полуночи)(?!\w)")
+_HAN_HOURS = "点點时時"
 _HAN_NUMBER = r"(?:\d\d?|[一二两三四五六七八九十]{1,3})"
 _HAN = re.compile(
-    rf"(?:{_HAN_PART} ?)?(?P<hour>{_HAN_NUMBER}) ?[点點时時]"
-    rf"(?P<rest>半|整|钟|([一三])刻|({_HAN_NUMBER})(分)?)?(?:[到至-](?P<last>{_HAN_NUMBER})[点點时時])?"
+    rf"(?:{_HAN_PART} ?)?(?P<hour>{_HAN_NUMBER}) ?[{_HAN_HOURS}]"
+    rf"(?P<rest>半|整|钟|([一三])刻|({_HAN_NUMBER})(分)?)?(?:[到至-](?P<last>{_HAN_NUMBER})[{_HAN_HOURS}])?"
 )
 _MERIDIEM = re.compile(r"\d ?[ap]\.?m(?!\w)")
+_SPELLED = re.compile("[a-zа-яё:]")
+"""Every time but the Chinese ones has one of these."""
 _SIGNS = ("o'clock", "half past ", "quarter past ", "quarter to ", "noon", "midday", "midnight")
-_OTHER_SIGNS = (*_SIGNS, *"утра вечера дня ночи половин полдень полудня полноч полуноч 点 點 时 時".split())
+_OTHER_SIGNS = (*_SIGNS, *"утра вечера дня ночи половин полдень полудня полноч полуноч".split(), *_HAN_HOURS)
 """Every time but 15:00 and 3 pm has one of these, which are cheap to search for."""
 
 
@@ -64,13 +67,14 @@ def _has_sign(text: str) -> bool:
 
 def times(text: str) -> Iterator[tuple[int, int, frozenset[str]]]:
     """Return start, end and readings of every time of day, such as ``time:15:00``."""
-    for found in _IN_FIGURES.finditer(text):
+    is_spelled = _SPELLED.search(text) is not None
+    for found in _IN_FIGURES.finditer(text) if is_spelled else ():
         first = _FROM.get(found["part"]) or _first_hour(found["after"])
         if found["mark"] == ":" or found["after"] or found["until"] is not None:  # 3.45 is a decimal
             yield *found.span(), _readings(found["hour"], int(found["minute"] or 0), first)
     if not _has_sign(text):
         return
-    for found in _IN_WORDS.finditer(text):
+    for found in _IN_WORDS.finditer(text) if is_spelled else ():
         first = _first_hour(found["part"] or found["after"])
         if found["begun"]:
             hour = _RUSSIAN.index(found["begun"].replace("четве", "четвё")) or 12
@@ -81,9 +85,9 @@ def times(text: str) -> Iterator[tuple[int, int, frozenset[str]]]:
             if found["side"] == "to":
                 hour, minute = hour - 1 or 12, 60 - minute
             yield *found.span(), _readings(str(hour), minute, first)
-    for found in _NAMED.finditer(text):
+    for found in _NAMED.finditer(text) if is_spelled else ():
         yield *found.span(), frozenset(("time:12:00" if found[1] else "time:00:00",))
-    for found in _HAN.finditer(text):
+    for found in _HAN.finditer(text) if any(map(text.__contains__, _HAN_HOURS)) else ():
         rest, quarters, minutes, ends = found.group("rest", 4, 5, 6)
         if found["part"] or (rest and (minutes is None or ends)):  # 3点 is also three points, 八点五 8.5
             minute = 30 if rest == "半" else 15 * _value(quarters) + _value(minutes)

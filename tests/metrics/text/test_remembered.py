@@ -6,10 +6,11 @@ import tracemalloc
 
 import pytest
 
-from ragmeter.metrics import RagSample, Reference
+from ragmeter.metrics import FactConflict, RagSample, Reference
 from ragmeter.metrics.protocol import compute_metric
 from ragmeter.metrics.registry import default_metrics
 from ragmeter.metrics.text import analyse, analysis, limit_texts
+from ragmeter.metrics.text.facts import _SPELLED, _spelling_pattern
 from ragmeter.metrics.text.han_words import WORDS
 
 LIMIT = 300_000
@@ -58,6 +59,17 @@ def test_analyses_take_no_more_bytes_than_the_bound_says(language, monkeypatch):
         tracemalloc.stop()
 
     assert LIMIT / 8 < held <= LIMIT
+
+
+def test_an_answers_numbers_are_not_remembered_one_by_one():
+    numbers = [
+        f"The harbour has {number} boats and {number % 90 + 10} engines." for number in range(20_000, 20_120)
+    ]
+    facts = FactConflict()
+    for sentence in numbers:
+        facts.compute(RagSample(question="", contexts=["The harbour has boats and engines."], answer=sentence))
+
+    assert _spelling_pattern.cache_info().currsize <= len(_SPELLED)
 
 
 @pytest.mark.parametrize(("limit", "known"), [((), False), ((40,), True)])
