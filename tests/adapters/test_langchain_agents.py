@@ -1,6 +1,5 @@
 """Agents: retrieval behind tools, in one call or in many."""
 
-import asyncio
 from typing import Annotated, Any
 
 import pytest
@@ -14,6 +13,7 @@ from langchain_fakes import (
     ScriptedModel,
     Watch,
     agent,
+    call,
     call_tool,
     docs,
     expect,
@@ -63,15 +63,12 @@ def test_retriever_tool_with_artifact_counts_once(watch: Watch) -> None:
 
 
 @expect(texts=["doc-q-1", "doc-q-2"], question="who?", answer="the answer", retriever="search_store")
-@pytest.mark.parametrize("asynchronous", [False, True])
-def test_tool_that_calls_the_store_directly(watch: Watch, asynchronous: bool) -> None:
+@pytest.mark.parametrize("way", ["invoke", "ainvoke"])
+def test_tool_that_calls_the_store_directly(watch: Watch, way: str) -> None:
     """openinference#2627: the documents are only in the tool message's artifact."""
     app = agent(ScriptedModel(script=[call_tool("q", name="search_store"), "the answer"]), [search_store])
     given = {"messages": [("user", "who?")]}
-    if asynchronous:
-        asyncio.run(app.ainvoke(given, config=watch.config))
-    else:
-        app.invoke(given, config=watch.config)
+    call(app, given, watch.config, way)
 
 
 @expect(texts=["doc-q"], question="who?", answer="the answer")

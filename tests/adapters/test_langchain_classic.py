@@ -12,6 +12,7 @@ from langchain_fakes import (
     FixedRetriever,
     TellingModel,
     Watch,
+    call,
     classic,
     docs,
     expect,
@@ -49,17 +50,14 @@ def test_streamed_create_retrieval_chain(watch: Watch) -> None:
 
 
 @expect(**saw("a", "b"), query="rewritten query", search_query="rewritten query")
-@pytest.mark.parametrize("streamed", [False, True])
-def test_history_aware_retriever(watch: Watch, streamed: bool) -> None:
+@pytest.mark.parametrize("way", ["invoke", "stream"])
+def test_history_aware_retriever(watch: Watch, way: str) -> None:
     """The rewritten query is the retrieval's, the question is the user's."""
     retriever = FixedRetriever(found=docs("a", "b"))
     aware = classic("chains", "create_history_aware_retriever")(TellingModel(), retriever, CONDENSE)
     chain = retrieval_chain(aware)
     given = {"input": "who?", "chat_history": HISTORY}
-    if streamed:
-        list(chain.stream(given, config=watch.config))
-    else:
-        chain.invoke(given, config=watch.config)
+    call(chain, given, watch.config, way)
 
     assert retriever.queries == ["rewritten query"]
 

@@ -15,6 +15,7 @@ from langchain_fakes import (
     FixedRetriever,
     TellingModel,
     Watch,
+    call,
     docs,
     expect,
     joined,
@@ -66,9 +67,9 @@ def test_an_ingestion_pipeline_is_no_request(watch: Watch) -> None:
 
 
 @expect(answer="saw doc-c,doc-b,doc-a", texts=["doc-c", "doc-b", "doc-a"], retrievals=3)
-@pytest.mark.parametrize("streamed", [False, True])
+@pytest.mark.parametrize("way", ["invoke", "stream"])
 @pytest.mark.parametrize("pairs", [False, True])
-def test_results_of_several_queries_fused_by_a_function(watch: Watch, streamed: bool, pairs: bool) -> None:
+def test_results_of_several_queries_fused_by_a_function(watch: Watch, way: str, pairs: bool) -> None:
     """RAG fusion: ``retriever.map()`` gives a list per query, and a function makes one of them."""
 
     def fused(lists: list[list[Document]]) -> list[Any]:
@@ -88,10 +89,7 @@ def test_results_of_several_queries_fused_by_a_function(watch: Watch, streamed: 
         | (lambda items: [item[0] if pairs else item for item in items])
     )
     chain = lcel(search)
-    if streamed:
-        list(chain.stream("who?", config=watch.config))
-    else:
-        chain.invoke("who?", config=watch.config)
+    call(chain, "who?", watch.config, way)
 
 
 @expect(texts=["doc-x-1", "doc-y-1"])

@@ -45,48 +45,37 @@ def test_invoke(watch: Watch, chain: Any) -> None:
     assert run.framework == "langchain"
 
 
+@expect(source="InMemoryVectorStore", provider=None, retrievals=1)
 def test_a_vector_store_tells_what_it_is(watch: Watch) -> None:
     """The retrieval names its store; a class of one's own is no name of a provider."""
     lcel(store_of("a", "b").as_retriever()).invoke("who?", config=watch.config)
 
-    (retrieval,) = watch.only.run.retrievals
-    assert retrieval.data_source_id == "InMemoryVectorStore"
-    assert retrieval.provider is None
 
-
+@expect(source="handbook", retrievals=1)
 @pytest.mark.parametrize("field", ["collection_name", "_collection_name", "_index_name"])
-@pytest.mark.parametrize("is_async", [False, True])
-def test_a_retrieval_names_the_collection(watch: Watch, field: str, is_async: bool) -> None:
+@pytest.mark.parametrize("way", ["invoke", "ainvoke"])
+def test_a_retrieval_names_the_collection(watch: Watch, field: str, way: str) -> None:
     """What the store's object keeps comes before its class."""
     store = store_of("a", "b")
     setattr(store, field, "handbook")
     asked = lcel(store.as_retriever())
-    if is_async:
-        asyncio.run(asked.ainvoke("who?", config=watch.config))
-    else:
-        asked.invoke("who?", config=watch.config)
-
-    (retrieval,) = watch.only.run.retrievals
-    assert retrieval.data_source_id == "handbook"
+    call(asked, "who?", watch.config, way)
 
 
+@expect(source="KB1", retrievals=1)
 def test_what_the_application_says_of_the_source_counts_first(watch: Watch) -> None:
     """A retriever's metadata."""
     store = store_of("a")
     store.collection_name = "handbook"  # type: ignore[attr-defined]
     lcel(store.as_retriever(metadata={"data_source_id": "KB1"})).invoke("who?", config=watch.config)
 
-    (retrieval,) = watch.only.run.retrievals
-    assert retrieval.data_source_id == "KB1"
 
-
+@expect(provider="openai")
 def test_a_provider_is_named_as_the_conventions_name_it(watch: Watch) -> None:
     """LangChain tells the class that embeds."""
     retriever = store_of("a").as_retriever(tags=[], metadata={"ls_embedding_provider": "OpenAIEmbeddings"})
     retriever._get_ls_params = lambda **_: {"ls_embedding_provider": "OpenAIEmbeddings"}
     lcel(retriever).invoke("who?", config=watch.config)
-
-    assert watch.only.run.retrievals[0].provider == "openai"
 
 
 @expect(**saw("a", "b"))

@@ -6,7 +6,7 @@ import pytest
 from langchain_core.messages import AIMessage, AIMessageChunk
 from langchain_core.outputs import ChatGenerationChunk
 from langchain_core.runnables import RunnableLambda
-from langchain_fakes import FixedRetriever, ScriptedModel, Watch, docs, expect, lcel, texts
+from langchain_fakes import FixedRetriever, ScriptedModel, Watch, call, docs, expect, lcel, texts
 
 NO = "I cannot help with that."
 REFUSALS = [
@@ -47,16 +47,11 @@ def _chain(*script: Any, model: type[ScriptedModel] = ScriptedModel) -> Any:
     return lcel(FixedRetriever(found=docs("a")), model(script=list(script)))
 
 
-@pytest.mark.parametrize("streamed", [False, True])
+@pytest.mark.parametrize("way", ["invoke", "stream"])
 @pytest.mark.parametrize(("message", "answer"), REFUSALS)
-def test_refusal_parts_and_reasons(
-    watch: Watch, message: AIMessage, answer: str | None, streamed: bool
-) -> None:
+def test_refusal_parts_and_reasons(watch: Watch, message: AIMessage, answer: str | None, way: str) -> None:
     chain = _chain(message, model=StreamingModel)
-    if streamed:
-        list(chain.stream("who?", config=watch.config))
-    else:
-        chain.invoke("who?", config=watch.config)
+    call(chain, "who?", watch.config, way)
 
     assert (watch.sample.status, watch.sample.answer) == ("refused", answer)
     assert texts(watch.sample) == ["doc-a"]

@@ -13,6 +13,7 @@ from langchain_fakes import (
     FixedRetriever,
     TellingModel,
     Watch,
+    call,
     classic,
     docs,
     expect,
@@ -67,14 +68,11 @@ def test_merger(watch: Watch) -> None:
 
 
 @expect(**saw("a"), retrievals=1)
-@pytest.mark.parametrize("asynchronous", [False, True])
-def test_wrapper_that_forwards_no_callbacks(watch: Watch, asynchronous: bool) -> None:
+@pytest.mark.parametrize("way", ["invoke", "ainvoke"])
+def test_wrapper_that_forwards_no_callbacks(watch: Watch, way: str) -> None:
     """openinference#239: parent ids show two siblings here; the outer one is the retrieval."""
     chain = lcel(Wrapper(base=FixedRetriever(found=docs("a", "b"))))
-    if asynchronous:
-        asyncio.run(chain.ainvoke("who?", config=watch.config))
-    else:
-        chain.invoke("who?", config=watch.config)
+    call(chain, "who?", watch.config, way)
 
 
 @expect(**saw("a"), retrievals=1)

@@ -51,19 +51,19 @@ def call(name: str, text: str = "capital") -> list[tuple[str, dict[str, str]]]:
     return [(name, {"input": text})]
 
 
+@expect(
+    question=QUESTION,
+    answer="It is Paris.",
+    status="ok",
+    ids=["paris", "rome"],
+    name="FunctionAgent",
+    query="capital",
+)
 @pytest.mark.parametrize("streaming", [True, False])
 def test_function_agent_with_a_query_engine_tool(streaming: bool) -> None:
     """Question: the user's message. Answer: the last message, not the tool's. Contexts: the tool's."""
     helper = agent([query_tool("docs", A)], call("docs"), "It is Paris.", streaming=streaming)
-    with captured() as capture:
-        assert run(helper, user_msg=QUESTION) == "It is Paris."
-        scored = capture.only
-
-    assert (scored.sample.question, scored.sample.answer) == (QUESTION, "It is Paris.")
-    assert scored.sample.status == "ok"
-    assert ids(scored) == ["paris", "rome"]
-    assert scored.sample.name == "FunctionAgent"
-    assert scored.run.retrievals[0].query == "capital"
+    assert run(helper, user_msg=QUESTION) == "It is Paris."
 
 
 @expect(any_order=sorted(DOCUMENTS), retrievals=3)

@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from operator import attrgetter
 
 import pytest
 from otlp_spans import chat, documents, exchange, found, only, openinference, span, texts
@@ -18,69 +19,218 @@ def _request(*inner, question="Why?", answer="Because.", **more):
     return (openinference(1, None, "CHAIN", "qa", input=question, output=answer, **more), *inner)
 
 
-def test_documents_as_one_json_are_read():
-    """As OpenInference's Java instrumentation writes them."""
-    one = json.dumps([{"document.content": "a text", "document.id": "7", "document.score": 0.5}])
-    retriever = openinference(2, 1, "RETRIEVER", **{"retrieval.documents": one})
-
-    [context] = only(*_request(retriever)).contexts
-
-    assert (context.text, context.id, context.score) == ("a text", "7", 0.5)
+def _retriever(*texts, number=2, parent=1, **more):
+    return openinference(number, parent, "RETRIEVER", **documents(*texts), **more)
 
 
-def test_a_retriever_without_documents_found_none():
-    request = only(*_request(openinference(2, 1, "RETRIEVER", input="Why?")))
-
-    assert (request.contexts, request.usable, request.reason) == ((), "full", None)
-
-
-def test_a_retriever_that_failed_is_an_error_and_no_empty_retrieval():
-    request = only(*_request(openinference(2, 1, "RETRIEVER", failed=True), failed=True, answer=""))
-
-    assert (request.usable, request.reason, request.failed) == ("none", "retrieval_error", True)
+def _reranker(number, given, kept):
+    taken = documents(*given, prefix="reranker.input_documents")
+    return openinference(number, 1, "RERANKER", **taken, **documents(*kept, prefix="reranker.output_documents"))
 
 
-def test_one_retriever_of_two_failed():
-    good = openinference(3, 1, "RETRIEVER", **documents("a text"))
-    request = only(*_request(openinference(2, 1, "RETRIEVER", failed=True), good))
-
-    assert (texts(request), request.usable) == (["a text"], "full")
+def _nodes(*ids):
+    """What LlamaIndex's steps of the application's own have on their spans."""
+    return [f"<NodeWithScore(node=TextNode(id_={i}), score=0.5)>" for i in ids]
 
 
-def test_a_retriever_in_a_retriever_counts_once():
-    outer = openinference(2, 1, "RETRIEVER", end=6, **documents("b", "a"))
-    inner = [openinference(n, 2, "RETRIEVER", **documents("a", "b", "c")) for n in (3, 4)]
-
-    assert texts(only(*_request(outer, *inner))) == ["b", "a"]
-
-
-def test_the_inner_retriever_counts_where_the_outer_one_says_nothing():
-    outer = openinference(2, 1, "RETRIEVER", end=9)
-    inner = [openinference(n, 2, "RETRIEVER", **documents(text)) for n, text in ((3, "a"), (5, "b"))]
-
-    assert texts(only(*_request(outer, *inner))) == ["a", "b"]
+def _task(number, parent, name, given, gave, kind="task", **more):
+    """A span of OpenLLMetry's."""
+    values = {"entity.name": name, "entity.input": json.dumps(given), "entity.output": json.dumps(gave)}
+    told = {f"traceloop.{key}": value for key, value in {"span.kind": kind, **values}.items()}
+    return span(number, parent, name, attributes=told, **more)
 
 
-def test_the_last_of_two_rerankings_counts():
-    def rerank(number, given, kept):
-        return openinference(
-            number,
-            1,
-            "RERANKER",
-            **documents(*given, prefix="reranker.input_documents"),
-            **documents(*kept, prefix="reranker.output_documents"),
-        )
+def _of_llama_index(number, parent, name, given, gave):
+    return _task(number, parent, f"{name}.task", given, gave, scope="opentelemetry.instrumentation.llamaindex")
 
-    request = only(
-        *_request(
-            openinference(2, 1, "RETRIEVER", **documents("a", "b", "c")),
-            rerank(3, "abc", "cb"),
-            rerank(4, "cb", "b"),
-        )
+
+def _node(identity, text):
+    return json.dumps({"node": {"id_": identity, "text": text, "metadata": {}}, "score": 0.5})
+
+
+def _operation(number, parent, name, **more):
+    return span(number, parent, attributes={"gen_ai.operation.name": name, **more})
+
+
+FIRST, SECOND = "The first of two long enough texts.", "The other one, which nobody sent."
+CHUNKS = [
+    ("The kiosk keeps a missed parcel for seven days. " * 6)[start : start + 60] for start in range(0, 240, 60)
+]
+ONE_JSON = json.dumps([{"document.content": "a text", "document.id": "7", "document.score": 0.5}])
+LEAK = {"llm.prompt_template.variables": json.dumps({"context": "a text"})}
+ASKS = {"gen_ai.retrieval.query.text": "Why?"}
+BROKEN = {"traceloop.entity.output": '{"documents": [{"page_content": "a text that br'}
+REASONED = {
+    f"llm.output_messages.0.message.{key}": value
+    for key, value in (
+        ("role", "assistant"), ("contents.0.message_content.type", "reasoning"),
+        ("contents.0.message_content.text", "Hm."), ("contents.1.message_content.type", "text"),
+        ("contents.1.message_content.text", "So."),
     )
+}  # fmt: skip
+TRUNCATED = {"usable": "none", "reason": "truncated"}
+TOLD = {
+    "documents as one JSON, as OpenInference's Java instrumentation writes them": (
+        _request(openinference(2, 1, "RETRIEVER", **{"retrieval.documents": ONE_JSON})),
+        {"texts": ["a text"], "ids": ["7"], "scores": [0.5]},
+    ),
+    "a retriever without documents found none": (
+        _request(openinference(2, 1, "RETRIEVER", input="Why?")),
+        {"texts": [], "usable": "full", "reason": None},
+    ),
+    "a retriever that failed is an error and no empty retrieval": (
+        _request(openinference(2, 1, "RETRIEVER", failed=True), failed=True, answer=""),
+        {"usable": "none", "reason": "retrieval_error", "failed": True},
+    ),
+    "one retriever of two failed": (
+        _request(openinference(2, 1, "RETRIEVER", failed=True), _retriever("a text", number=3)),
+        {"texts": ["a text"], "usable": "full"},
+    ),
+    "a retriever in a retriever counts once": (
+        _request(_retriever("b", "a", end=6), *(_retriever(*"abc", number=n, parent=2) for n in (3, 4))),
+        {"texts": ["b", "a"]},
+    ),
+    "the inner retriever counts where the outer one says nothing": (
+        _request(
+            openinference(2, 1, "RETRIEVER", end=9),
+            _retriever("a", number=3, parent=2),
+            _retriever("b", number=5, parent=2),
+        ),
+        {"texts": ["a", "b"]},
+    ),
+    "the last of two rerankings counts": (
+        _request(_retriever(*"abc"), _reranker(3, "abc", "cb"), _reranker(4, "cb", "b")),
+        {"texts": ["b"], "seen": [f"{4:016x}"]},
+    ),
+    "a reranking of one retrieval leaves the other alone": (
+        _request(_retriever(*"ab"), _retriever(*"xy", number=3), _reranker(4, "ab", "b")),
+        {"texts": ["x", "y", "b"]},
+    ),
+    "a step of LlamaIndex' that reranks is known by its nodes": (
+        _request(
+            openinference(2, 1, "RETRIEVER", **documents("one", "two", "three", ids="abc")),
+            openinference(
+                3, 1, "CHAIN", "Mine._postprocess_nodes", input={"nodes": _nodes(*"abc")}, output=_nodes(*"ca")
+            ),
+        ),
+        {"texts": ["three", "one"]},
+    ),
+    "what the model was not sent was not seen": (
+        _request(_retriever(FIRST, SECOND), openinference(3, 1, "LLM", **exchange(f"Use this: {FIRST}"))),
+        {"texts": [FIRST]},
+    ),
+    "what a model would have been sent is not known when it was not called": (
+        _request(
+            _retriever(FIRST),
+            openinference(3, 1, "LLM", **exchange(FIRST)),
+            _retriever(SECOND, number=4),
+            failed=True,
+        ),
+        {"texts": [FIRST, SECOND]},
+    ),
+    "what a model reasoned is not its answer": (
+        _request(openinference(2, 1, "RETRIEVER"), openinference(3, 1, "LLM", **REASONED), answer=""),
+        {"answer": "So."},
+    ),
+    "hidden texts are not taken from where they leak": (
+        _request(
+            openinference(2, 1, "RETRIEVER", **documents("__REDACTED__", ids=["7"])),
+            openinference(3, 1, "PROMPT", **LEAK),
+            question="__REDACTED__",
+            answer="__REDACTED__",
+        ),
+        {"question": None, "answer": None, "texts": [None], "usable": "ids_only", "reason": "redacted"},
+    ),
+    "attributes were dropped beside documents": (_request(_retriever("a", "b", dropped=3)), TRUNCATED),
+    "attributes were dropped, all of them": (_request(_retriever(dropped=9)), TRUNCATED),
+    "the first seven documents are gone": (
+        _request(openinference(2, 1, "RETRIEVER", **{"retrieval.documents.7.document.content": "the eighth"})),
+        TRUNCATED,
+    ),
+    "JSON breaks off": (
+        [
+            span(1, None, attributes={"traceloop.span.kind": "workflow"}),
+            _operation(2, 1, "vector_db_retrieve", **{"traceloop.span.kind": "task"}, **BROKEN),
+        ],
+        {"reason": "truncated"},
+    ),
+    "chunks of one size are whole: many cut an index so, within sentences": (
+        _request(_retriever(*CHUNKS), openinference(3, 1, "LLM", input="Why?", output="For seven days.")),
+        {"usable": "full", "texts": CHUNKS},
+    ),
+    "texts in the documents of the GenAI conventions, where some emitters add them": (
+        [
+            _operation(
+                1, None, "retrieval", **ASKS,
+                **{"gen_ai.retrieval.documents": '[{"id": "1", "score": 0.5, "content": "a text"}]'},
+            )
+        ],
+        {"texts": ["a text"], "usable": "full", "span": None},
+    ),
+    "a reranking by the AI SDK is told by places": (
+        [
+            span(1, None, attributes={"ai.operationId": "ai.generateText", "ai.prompt": '{"prompt": "Why?"}'}),
+            span(
+                2, 1,
+                attributes={
+                    "ai.operationId": "ai.rerank.doRerank",
+                    "ai.documents": [json.dumps(text) for text in ("one", "two", "three")],
+                    "ai.ranking": [json.dumps({"index": place, "relevanceScore": 0.5}) for place in (2, 0)],
+                },
+            ),
+        ],
+        {"texts": ["three", "one"], "question": "Why?"},
+    ),
+    "LlamaIndex by OpenLLMetry is told by its nodes": (
+        [
+            _of_llama_index(1, None, "Engine", {"str_or_query_bundle": "Why?"}, {"response": "So."}),
+            _of_llama_index(
+                2, 1, "ShopSearch", {"bundle": {"query_str": "Why?"}}, [_node("a", "one"), _node("b", "two")]
+            ),
+            _of_llama_index(3, 1, "Cut", {"nodes": [_node("a", "one"), _node("b", "two")]}, [_node("b", "two")]),
+        ],
+        {"question": "Why?", "answer": "So.", "texts": ["two"]},
+    ),
+    "a function traced as a task is a retrieval by its name and what it gave": (
+        [
+            _task(1, None, "ask", {"args": ["Why?"]}, "So.", kind="workflow"),
+            _task(2, 1, "retrieve_docs", {"args": ["Why?"]}, ["one", "two"]),
+            _task(3, 1, "retrieve_and_answer", {"args": ["Why?"]}, ["no document"]),
+        ],
+        {"texts": ["one", "two"]},
+    ),
+    "a retriever within a tool is the retrieval": (
+        [
+            openinference(1, None, "AGENT", input="Why?", output="So."),
+            openinference(2, 1, "TOOL", "search_docs", output="one\n\ntwo", end=9),
+            openinference(3, 2, "RETRIEVER", **documents("one", "two", ids="ab")),
+        ],
+        {"ids": ["a", "b"]},
+    ),
+    "a tool that hands out its last answer is no retrieval": (
+        [
+            openinference(1, None, "AGENT", input={"task": "Why?"}, output="So."),
+            openinference(2, 1, "TOOL", "Search", **{"tool.name": "search_docs"}, output='["one"]'),
+            openinference(3, 1, "TOOL", "FinalAnswer", **{"tool.name": "final_answer"}, output="So."),
+        ],
+        {"texts": ["one"], "question": "Why?"},
+    ),
+}  # fmt: skip
+PARTS = {
+    "ids": lambda request: [item.id for item in request.contexts],
+    "scores": lambda request: [item.score for item in request.contexts],
+    "seen": lambda request: [one.read.span.span_id for one in request.seen],
+    "texts": texts,
+}
+"""Parts of a request that are no fields of it."""
 
-    assert texts(request) == ["b"]
-    assert [one.read.span.span_id for one in request.seen] == [f"{4:016x}"]
+
+@pytest.mark.parametrize("case", TOLD)
+def test_what_spans_tell_of_a_request(case):
+    spans, expected = TOLD[case]
+    request = only(*spans, tools=["search_*"])
+
+    assert {name: PARTS.get(name, attrgetter(name))(request) for name in expected} == expected
 
 
 def test_what_left_retriever_and_reranker_are_stages_of_the_sample():
@@ -98,123 +248,6 @@ def test_what_left_retriever_and_reranker_are_stages_of_the_sample():
     told = [(one.name, one.kind, [c.text for c in one.contexts], one.inputs) for one in sample.stages]
     assert told == [("search", "retriever", ["a", "b", "c"], ()), ("rerank", "postprocessor", ["c", "a"], (0,))]
     assert sample.stages[1].contexts[0] is sample.stages[0].contexts[2]
-
-
-def test_a_reranking_of_one_retrieval_leaves_the_other_alone():
-    request = only(
-        *_request(
-            openinference(2, 1, "RETRIEVER", **documents("a", "b")),
-            openinference(3, 1, "RETRIEVER", **documents("x", "y")),
-            openinference(
-                4,
-                1,
-                "RERANKER",
-                **documents("a", "b", prefix="reranker.input_documents"),
-                **documents("b", prefix="reranker.output_documents"),
-            ),
-        )
-    )
-
-    assert texts(request) == ["x", "y", "b"]
-
-
-def test_a_step_that_reranks_is_known_by_its_nodes():
-    """LlamaIndex: a node postprocessor of the application's own has no documents on its span."""
-
-    def nodes(*ids):
-        return json.dumps([f"<NodeWithScore(node=TextNode(id_={i}), score=0.5)>" for i in ids])
-
-    request = only(
-        *_request(
-            openinference(2, 1, "RETRIEVER", **documents("one", "two", "three", ids="abc")),
-            openinference(
-                3, 1, "CHAIN", "Mine._postprocess_nodes", input={"nodes": json.loads(nodes(*"abc"))},
-                output=nodes("c", "a"),
-            ),
-        )
-    )  # fmt: skip
-
-    assert texts(request) == ["three", "one"]
-
-
-def test_what_the_model_was_not_sent_was_not_seen():
-    first, second = "The first of two long enough texts.", "The other one, which nobody sent."
-    model = openinference(3, 1, "LLM", **exchange(f"Use this: {first}"))
-    request = only(*_request(openinference(2, 1, "RETRIEVER", **documents(first, second)), model))
-
-    assert texts(request) == [first]
-
-
-def test_what_a_model_would_have_been_sent_is_not_known_when_it_was_not_called():
-    first, second = "The first of two long enough texts.", "The other one, found after it."
-    request = only(
-        *_request(
-            openinference(2, 1, "RETRIEVER", **documents(first)),
-            openinference(3, 1, "LLM", **exchange(first)),
-            openinference(4, 1, "RETRIEVER", **documents(second)),
-            failed=True,
-        )
-    )
-
-    assert texts(request) == [first, second]
-
-
-def test_what_a_model_reasoned_is_not_its_answer():
-    said = "llm.output_messages.0.message"
-    model = openinference(
-        3,
-        1,
-        "LLM",
-        **{
-            f"{said}.role": "assistant",
-            f"{said}.contents.0.message_content.type": "reasoning",
-            f"{said}.contents.0.message_content.text": "Hm.",
-            f"{said}.contents.1.message_content.type": "text",
-            f"{said}.contents.1.message_content.text": "So.",
-        },
-    )
-
-    assert only(*_request(openinference(2, 1, "RETRIEVER"), model, answer="")).answer == "So."
-
-
-def test_hidden_texts_are_not_taken_from_where_they_leak():
-    leak = openinference(3, 1, "PROMPT", **{"llm.prompt_template.variables": json.dumps({"context": "a text"})})
-    request = only(
-        *_request(
-            openinference(2, 1, "RETRIEVER", **documents("__REDACTED__", ids=["7"])),
-            leak,
-            question="__REDACTED__",
-            answer="__REDACTED__",
-        )
-    )
-
-    assert (request.question, request.answer, texts(request)) == (None, None, [None])
-    assert (request.usable, request.reason) == ("ids_only", "redacted")
-
-
-@pytest.mark.parametrize(
-    "attributes",
-    [
-        {"dropped": 3, **documents("a", "b")},
-        {"retrieval.documents.7.document.content": "the first seven are gone"},
-        {"dropped": 9},
-    ],
-)
-def test_a_retrieval_whose_attributes_were_dropped_is_truncated(attributes):
-    request = only(*_request(openinference(2, 1, "RETRIEVER", **attributes)))
-
-    assert (request.usable, request.reason) == ("none", "truncated")
-
-
-def test_json_that_breaks_off_is_truncated():
-    broken = '{"documents": [{"page_content": "a text that br'
-    attributes = {"traceloop.span.kind": "task", "gen_ai.operation.name": "vector_db_retrieve"}
-    request = only(
-        span(1, None, attributes={"traceloop.span.kind": "workflow"}),
-        span(2, 1, attributes={**attributes, "traceloop.entity.output": broken}),
-    )
-
-    assert request.reason == "truncated"
 
 
 def test_two_requests_below_one_server_span_are_two():
@@ -285,15 +318,6 @@ def test_circles_and_long_chains_of_parents_end():
     deep = openinference(3_000, 2_999, "RETRIEVER", **documents("a text"))
 
     assert only(*circle, *chain, deep).span.span_id == f"{11:016x}"
-
-
-def test_texts_in_the_documents_of_the_genai_conventions_are_read():
-    """The conventions allow more keys; some emitters add the text."""
-    told = json.dumps([{"id": "1", "score": 0.5, "content": "a text"}])
-    attributes = {"gen_ai.operation.name": "retrieval", "gen_ai.retrieval.query.text": "Why?"}
-    request = only(span(1, None, attributes={**attributes, "gen_ai.retrieval.documents": told}))
-
-    assert (texts(request), request.usable, request.span) == (["a text"], "full", None)
 
 
 def test_a_reranking_that_does_not_say_what_it_kept_hides_what_the_model_saw():
@@ -405,37 +429,6 @@ def test_values_cut_by_a_limit_on_their_length_are_truncated(spans):
     assert reasons == ["truncated"]
 
 
-def test_chunks_of_one_size_are_whole():
-    """Many cut an index into chunks of as many characters, within sentences."""
-    text = " ".join(_KIOSK) * 3
-    chunks = [text[start : start + 60] for start in range(0, 240, 60)]
-    request = only(
-        *_request(
-            openinference(2, 1, "RETRIEVER", **documents(*chunks)),
-            openinference(3, 1, "LLM", input=_ASKED, output=_SAID),
-        )
-    )
-
-    assert (request.usable, texts(request)) == ("full", chunks)
-
-
-def test_a_reranking_by_the_ai_sdk_is_told_by_places():
-    ranking = [json.dumps({"index": place, "relevanceScore": 0.5}) for place in (2, 0)]
-    request = only(
-        span(1, None, attributes={"ai.operationId": "ai.generateText", "ai.prompt": '{"prompt": "Why?"}'}),
-        span(
-            2, 1,
-            attributes={
-                "ai.operationId": "ai.rerank.doRerank",
-                "ai.documents": [json.dumps(text) for text in ("one", "two", "three")],
-                "ai.ranking": ranking,
-            },
-        ),
-    )  # fmt: skip
-
-    assert (texts(request), request.question) == (["three", "one"], "Why?")
-
-
 def test_log_records_tell_question_and_answer_of_a_request():
     note = LogNote(
         trace_id=span(1).trace_id,
@@ -454,45 +447,6 @@ def test_log_records_tell_question_and_answer_of_a_request():
     )
 
     assert (request.question, request.answer, request.reason) == ("Why?", "So.", "content_in_logs")
-
-
-def test_llama_index_by_openllmetry_is_told_by_its_nodes():
-    def task(number, parent, name, given, gave):
-        return span(
-            number, parent, f"{name}.task", scope="opentelemetry.instrumentation.llamaindex",
-            attributes={
-                "traceloop.span.kind": "task",
-                "traceloop.entity.name": f"{name}.task",
-                "traceloop.entity.input": json.dumps(given),
-                "traceloop.entity.output": json.dumps(gave),
-            },
-        )  # fmt: skip
-
-    def node(identity, text):
-        return json.dumps({"node": {"id_": identity, "text": text, "metadata": {}}, "score": 0.5})
-
-    request = only(
-        task(1, None, "Engine", {"str_or_query_bundle": "Why?"}, {"response": "So."}),
-        task(2, 1, "ShopSearch", {"bundle": {"query_str": "Why?"}}, [node("a", "one"), node("b", "two")]),
-        task(3, 1, "Cut", {"nodes": [node("a", "one"), node("b", "two")]}, [node("b", "two")]),
-    )
-
-    assert (request.question, request.answer, texts(request)) == ("Why?", "So.", ["two"])
-
-
-def test_a_function_traced_as_a_task_is_a_retrieval_by_its_name_and_what_it_gave():
-    def decorated(number, parent, kind, name, gave):
-        told = {"traceloop.span.kind": kind, "traceloop.entity.name": name}
-        values = {"traceloop.entity.input": '{"args": ["Why?"]}', "traceloop.entity.output": json.dumps(gave)}
-        return span(number, parent, attributes={**told, **values})
-
-    request = only(
-        decorated(1, None, "workflow", "ask", "So."),
-        decorated(2, 1, "task", "retrieve_docs", ["one", "two"]),
-        decorated(3, 1, "task", "retrieve_and_answer", ["no document"]),
-    )
-
-    assert texts(request) == ["one", "two"]
 
 
 @pytest.mark.parametrize(
@@ -583,28 +537,6 @@ def test_a_field_that_is_none_is_refused(rule):
 def test_a_rule_that_cannot_be_is_refused(arguments):
     with pytest.raises(ConfigurationError):
         RetrievalTool(*arguments)
-
-
-def test_a_retriever_within_a_tool_is_the_retrieval():
-    request = only(
-        openinference(1, None, "AGENT", input="Why?", output="So."),
-        openinference(2, 1, "TOOL", "search_docs", output="one\n\ntwo", end=9),
-        openinference(3, 2, "RETRIEVER", **documents("one", "two", ids="ab")),
-        tools=["search_*"],
-    )
-
-    assert [item.id for item in request.contexts] == ["a", "b"]
-
-
-def test_a_tool_that_hands_out_its_last_answer_is_no_retrieval():
-    request = only(
-        openinference(1, None, "AGENT", input={"task": "Why?"}, output="So."),
-        openinference(2, 1, "TOOL", "Search", **{"tool.name": "search_docs"}, output='["one"]'),
-        openinference(3, 1, "TOOL", "FinalAnswer", **{"tool.name": "final_answer"}, output="So."),
-        tools=["search_*"],
-    )
-
-    assert (texts(request), request.question) == (["one"], "Why?")
 
 
 @pytest.mark.parametrize(
