@@ -12,22 +12,17 @@ from ragmeter.metrics._process.redis import RedisLine
 
 _PREFIX = "ragmeter:done:1:"
 """Includes the version of the marks, which have no content."""
+_KEPT_S = 3600
+"""Lifetime of a mark in seconds: longer than a redelivery may take."""
 
 
 class DoneMarks:
     """Marks of finished requests. Raises nothing at run time; waits at most 0.2 s, once a second.
 
-    Args:
-        url: ``redis://``, ``rediss://`` or ``unix://``.
-        keep_s: Lifetime of a mark in seconds: longer than a redelivery may take.
-
-    Raises:
-        ConfigurationError: The URL is invalid.
-        MissingDependencyError: The package ``redis`` is not installed.
+    Its URL is refused as by `RedisLine`.
     """
 
-    def __init__(self, url: str, *, keep_s: int = 3600) -> None:
-        self._keep_s = keep_s
+    def __init__(self, url: str) -> None:
         self._line = RedisLine(
             url, "the worker's marks", "redelivered requests are scored twice, under the same ids"
         )
@@ -47,7 +42,7 @@ class DoneMarks:
         """Mark `ids`. One round trip."""
         marks: Sequence[str] = list(dict.fromkeys(ids))
         if marks:
-            self._line.ask([("SET", _PREFIX + one, b"", "EX", self._keep_s) for one in marks])
+            self._line.ask([("SET", _PREFIX + one, b"", "EX", _KEPT_S) for one in marks])
 
     def close(self) -> None:
         """Disconnect; the next use reconnects."""

@@ -58,8 +58,7 @@ class StoredMessage(NamedTuple):
 class SpoolFile:
     """One file, opened by one process. For one thread at a time; not to be used across a fork.
 
-    Args:
-        path: Its path; created if missing, readable by this user only.
+    It is created if missing, readable by this user only.
 
     Raises:
         TransportDownError: It cannot be opened now.

@@ -61,12 +61,8 @@ def _make_folder(folder: Path) -> Path:
 class SpoolSender:
     """Writes messages into this process's own file: a `Sender`. A forked child begins another file.
 
-    Args:
-        folder: The folder; created if missing, for this user only, as its files have users' texts.
-        max_bytes: Approximate limit of the file; beyond it, messages are refused until some are read.
-
-    Raises:
-        ConfigurationError: The folder cannot be used.
+    The folder is created if missing, for this user only, as its files have users' texts; one that cannot be
+    used is a `ConfigurationError`. Beyond about `max_bytes`, messages are refused until some are read.
     """
 
     def __init__(self, folder: Path, *, max_bytes: int = DEFAULT_BYTES) -> None:
@@ -168,11 +164,7 @@ class ClaimedMessage(NamedTuple):
 class SpoolReader:
     """Takes messages from all files of a folder, for one thread at a time. Not to be used across a fork.
 
-    Args:
-        folder: The folder; created if missing.
-
-    Raises:
-        ConfigurationError: The folder cannot be used.
+    The folder is created if missing; one that cannot be used is a `ConfigurationError`.
     """
 
     def __init__(self, folder: Path) -> None:

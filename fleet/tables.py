@@ -98,13 +98,7 @@ def scores_as_table(
     *,
     with_text: bool = False,
 ) -> pa.Table:
-    """Return the scores of rows as a table with the columns of `SCORES`.
-
-    Args:
-        found: The rows with their scores; an unreadable row alone.
-        measurements: As `Scorer.measurements`.
-        with_text: As of `score_table`.
-    """
+    """Return rows with their scores, and unreadable rows, as a table with the columns of `SCORES`."""
     columns: list[list[Any]] = [[] for _ in SCORES]
     add = [column.append for column in columns]
     for one in found:

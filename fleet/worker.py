@@ -202,12 +202,7 @@ def worker_from_settings(
     unsent: Callable[[], int] = lambda: 0,
     closed: Callable[[float], None] = lambda _: None,
 ) -> BatchWorker:
-    """Build a worker from the ``RAGMETER_*`` variables, with metrics, judge and exporters.
-
-    Args:
-        require_export: As for `BatchWorker`.
-        unsent: As for `BatchWorker`.
-        closed: As for `BatchWorker`.
+    """Build a `BatchWorker` from the ``RAGMETER_*`` variables, with metrics, judge and exporters.
 
     Raises:
         ConfigurationError: A variable is invalid; names it and the allowed values.

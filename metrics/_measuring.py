@@ -31,12 +31,9 @@ class SampleMeasurement:
         metrics: The metrics, in the order of the scores.
         judge: The judge of judged metrics; None: their scores are ``skipped``.
         rules: The rules of the verdict.
-        sparing: Inputs (``reference``, ``stages``): metrics that read one are left out for a sample
-            without it.
-        max_text_chars: Longest text, in characters; metrics that read a longer one are skipped. None: no
-            limit.
-        deadline_s: Longest wait of a metric for its model, in seconds, after which its scores are
-            ``timeout``; None: no limit.
+        sparing: Inputs (``reference``, ``stages``): metrics that read one are left out for a sample without it.
+        max_text_chars: Longest text, in characters; metrics that read a longer one are skipped.
+        deadline_s: Longest wait of a metric for its model, in seconds; then its scores are ``timeout``.
     """
 
     def __init__(
@@ -90,13 +87,10 @@ class SampleMeasurement:
         only: Callable[[Metric], bool] | None = None,
         unjudged: str | None = None,
     ) -> SampleScores:
-        """Score a sample with all metrics; never raises `Exception`.
+        """Score a sample with all metrics that pass the filter `only`; never raises `Exception`.
 
-        Args:
-            sample: The sample.
-            places: Limits the metrics that use a model at a time, over all samples.
-            only: Filter of the metrics; None: all.
-            unjudged: Why metrics that use a model are ``skipped``; None: they are measured.
+        `places` limits the metrics that use a model at a time, over all samples; if `unjudged` says why, these
+        are ``skipped``.
         """
 
         async def one(metric: Metric) -> tuple[Score, ...]:

@@ -49,11 +49,7 @@ Answers: TypeAlias = list[Any] | None
 
 
 class Script:
-    """A Lua script, sent by its digest once the server has it.
-
-    Args:
-        text: The script.
-    """
+    """A Lua script, sent by its digest once the server has it."""
 
     def __init__(self, text: str) -> None:
         self.text = text

@@ -38,15 +38,9 @@ _of_the_parent: list[sqlite3.Connection] = []
 
 
 class AnswerFile:
-    """Stores texts by key. Thread-safe.
+    """Stores texts by key in a file that is made readable for its owner only. Thread-safe.
 
-    Args:
-        path: The file, which is made readable for its owner only.
-        max_rows: The largest number of rows; the oldest are deleted first.
-
-    Raises:
-        ConfigurationError: The folder does not exist, or others may read the file and that cannot be
-            changed.
+    With more than `max_rows` rows the oldest are deleted first. `JudgeCache` says what is refused.
     """
 
     def __init__(self, path: Path, max_rows: int) -> None:

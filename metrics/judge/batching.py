@@ -58,11 +58,8 @@ class _OpenAsk:
 class Batching:
     """Asks for each item once, and caches the answers. Safe on one event loop per `LoopResources`.
 
-    Args:
-        identity: Identifies model and endpoint in the cache's keys.
-        endpoint: Receives the messages.
-        cache: Known answers; None: nothing is stored (but concurrent asks still share).
-        secret: Key of the delimiters around untrusted texts.
+    In the cache's keys `identity` stands for model and endpoint; without a cache concurrent asks still share.
+    `secret` is the key of the delimiters around untrusted texts.
     """
 
     def __init__(self, identity: str, endpoint: ChatEndpoint, cache: JudgeCache | None, secret: bytes) -> None:

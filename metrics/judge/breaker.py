@@ -23,12 +23,10 @@ class CircuitBreaker:
     """Closed: calls go through. Open: refused at once. Half-open: one probe at a time decides.
 
     Args:
-        name: The judge's model and host, for the log.
+        name: The name of the protected component in the log; `whose` is its kind.
         threshold: Consecutive failures that open it.
-        pause_s: Seconds until the first probe; doubled after each probe that fails, up to
-            ten minutes.
+        pause_s: Seconds until the first probe; doubled after each probe that fails, up to ten minutes.
         clock: Monotonic seconds.
-        whose: The protected component, for messages.
     """
 
     def __init__(

@@ -83,11 +83,7 @@ class CountingJudge(ABC):
 
     @abstractmethod
     async def ask(self, ask: Ask) -> Reply:
-        """Answer every item of `ask`, once.
-
-        Raises:
-            JudgeError: The judge could not be asked, or had no usable answer.
-        """
+        """Answer every item of `ask`, once; raise a `JudgeError` without a usable answer."""
 
     @property
     def stats(self) -> JudgeStats:

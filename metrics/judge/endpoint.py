@@ -73,17 +73,7 @@ class _EndpointCall:
 class ChatEndpoint:
     """Sends chat completions. Safe on several event loops.
 
-    Args:
-        form: The constant parts of every request.
-        name: The judge's model and host, for the log.
-        timeout_s: Seconds for one call, including all retries.
-        max_retries: Attempts after the first.
-        budget: Limits; None: no limits.
-        record: Counts each call and notifies the observers.
-
-    Attributes:
-        breaker: Refuses calls to an endpoint that is down.
-        learned: The known capabilities of the endpoint.
+    Its name in the log is the judge's model and host; `OpenAIJudge` describes the other arguments.
     """
 
     def __init__(
@@ -101,7 +91,9 @@ class ChatEndpoint:
         self._max_retries = max_retries
         self._budget = budget
         self.breaker = CircuitBreaker(name)
+        """Refuses calls to an endpoint that is down."""
         self.learned = Capabilities(name)
+        """The known capabilities of the endpoint."""
         self._cut_prompts = CutPrompts(name)
         self._record = record
         self._usual_output = float(min(form.max_output_tokens or _FIRST_OUTPUT, _FIRST_OUTPUT))

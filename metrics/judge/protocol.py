@@ -261,11 +261,7 @@ class AsksOnly(Protocol):
         ...
 
     async def ask(self, ask: Ask) -> Reply:
-        """Answer every item of `ask`, once.
-
-        Raises:
-            JudgeError: The judge could not be asked, or had no usable answer.
-        """
+        """Answer every item of `ask`, once; raise a `JudgeError` without a usable answer."""
         ...
 
     def subscribe(self, observer: JudgeObserver) -> None:
