@@ -23,19 +23,6 @@ from ragmeter.exporters.protocol import RagRun, Retrieval
 from ragmeter.metrics import RagmeterError, RagSample, Reference, RetrievalStage, RetrievedContext
 from ragmeter.metrics._files.json_lines import plain
 
-__all__ = [
-    "MAX_BYTES",
-    "MAX_RUNS",
-    "VERSION",
-    "MessageContent",
-    "MessageTooLargeError",
-    "SentRun",
-    "UnreadableError",
-    "each_alone",
-    "pack",
-    "unpack",
-]
-
 VERSION = (1, 0)
 """Major and minor version of written messages."""
 MAX_RUNS = 32

@@ -11,8 +11,6 @@ from typing import Protocol
 
 from .transport import engine_of
 
-__all__ = ["DEAD_TTL_S", "MAX_BYTES", "DeadLetter", "Queue", "QueueStatus", "open_queue"]
-
 MAX_BYTES = 1_000_000_000
 """Most bytes of waiting messages, compressed; the same for dead letters."""
 DEAD_TTL_S = 7 * 24 * 3600.0

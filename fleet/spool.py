@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from multiprocessing.context import ForkProcess
 
 
-__all__ = ["MAX_DEATHS", "SpoolReader", "SpoolSender", "folder_of", "open_queue", "open_sender", "run_worker"]
-
 _log = logging.getLogger("ragmeter")
 
 MAX_DEATHS = 3

@@ -15,20 +15,6 @@ from urllib.parse import urlsplit
 from ragmeter.metrics import ConfigurationError, RagmeterError
 from ragmeter.metrics._process.malformed_url import is_torn
 
-__all__ = [
-    "SCHEMES",
-    "Dead",
-    "Disposition",
-    "Engine",
-    "MessageWorker",
-    "Sender",
-    "TransportDownError",
-    "address_shown",
-    "engine_of",
-    "open_sender",
-    "run_worker",
-]
-
 
 class TransportDownError(RagmeterError):
     """A message was not accepted, but may be later: no connection, answer or room."""

@@ -25,8 +25,6 @@ from .transport import Dead, Disposition
 if TYPE_CHECKING:
     from ._marks import DoneMarks
 
-__all__ = ["DEATHS_TO_SPLIT", "BatchWorker", "split", "worker_from_settings"]
-
 _log = logging.getLogger("ragmeter")
 
 DEATHS_TO_SPLIT = 2

@@ -19,9 +19,6 @@ from .results import Evaluation, SampleScores
 from .sample import RagSample
 from .verdict import VerdictRules
 
-__all__ = ["Evaluation", "SampleScores", "aevaluate", "evaluate"]
-
-
 LOOK_S = 0.1
 """Seconds between two checks of a measuring thread."""
 

@@ -16,16 +16,6 @@ from typing import TYPE_CHECKING, Any
 from .errors import ConfigurationError, UnknownMetricError
 from .protocol import Metric, reads_reference
 
-__all__ = [
-    "BUILTIN",
-    "ENTRY_POINT_GROUP",
-    "PRESETS",
-    "default_metrics",
-    "known_metrics",
-    "preset_metrics",
-    "resolve_metrics",
-]
-
 # The table: name → module and class, in the order of display. Judged metrics are separate: a meter without a
 # judge never loads them.
 _JUDGED = {

@@ -16,8 +16,6 @@ from .sample import RagSample
 from .score import Score
 from .verdict import Verdict, VerdictRules
 
-__all__ = ["Evaluation", "SampleScores", "ScoreSummary", "Summaries"]
-
 SHOWN = 10
 """Most rows shown in a notebook."""
 

@@ -66,6 +66,13 @@ def test_two_lists_of_ids(true, false):
         (2, None), (-1, None), (1.0, None), (0.0, None), ("2", None), ("-1", None), ("maybe", None),
         ("yes, it is", None), ("", None), (None, None), ([], None), ({}, None), ("не знаю", None),
         ("10", None), ("不是", None),
+        # Quotes, brackets, full stops and blanks may stand around it; everything else may turn it around.
+        ("«true».", True), (" (True) ", True), ("【是】", True), ("“no”", False), ("`false`", False), ("[1]", True), ("'0'.", False),
+        ("Ｔｒｕｅ。", True), ("true...", True), ("\u00a0нет\n", False),
+        ("!true", None), ("≠true", None), ("¬true", None), ("~1", None), ("−1", None), ("+1", None), ("–0", None),
+        ("true!", None), ("true?", None), ("true,", None), ("true: c1", None), ("true false", None), ("t.r.u.e", None), ("**true**", None),
+        (".1", None), ("0.1", None), ("1.0", None), ("1.", True), ("¹", None), ("①", None), ("not true", None), ("true…", None),
+        ("..", None), ("()", None),
     ],
 )  # fmt: skip
 def test_verdict_words(value, verdict):
