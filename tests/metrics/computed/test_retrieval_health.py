@@ -70,6 +70,15 @@ def test_a_repeat_names_the_chunk_that_had_it():
     assert larger.items[0].reason == "repeats 100 % of chunk-1"
 
 
+@pytest.mark.parametrize("count", [6_000, 7_000])
+@pytest.mark.parametrize("between", [" ", " 灯塔 "])
+def test_chunks_may_have_more_words_than_there_are_short_codes(count, between):
+    words = [f"word{number}" for number in range(count)]
+    got = health(between.join(words), between.join(words))
+    assert got["repeated_context_ratio"].value == 0.5
+    assert got["context_tokens"].value == 2.0 * (count if between == " " else 3 * count - 2)
+
+
 def test_context_tokens():
     """Words, and Han characters one by one."""
     assert health("Two words.", "灯塔 3.5")["context_tokens"].value == 5.0
