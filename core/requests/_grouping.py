@@ -25,6 +25,14 @@ def joined_stages(parts: Iterable[Sequence[RetrievalStage] | None]) -> list[Retr
     return joined
 
 
+def alike(
+    before: Iterable[RetrievedContext], contexts: Iterable[RetrievedContext]
+) -> tuple[RetrievedContext, ...]:
+    """Replace unchanged contexts by their earlier objects, so that they are counted and sent once."""
+    known = {(one.id, one.text, one.score): one for one in before}
+    return tuple(known.get((one.id, one.text, one.score), one) for one in contexts)
+
+
 def contexts_of(samples: Sequence[RagSample]) -> tuple[RetrievedContext, ...] | None:
     """Return the contexts that reached the model: those of answering parts, else of bare retrievers."""
     counted = _samples_that_count(samples)

@@ -27,7 +27,7 @@ from ragmeter.exporters.protocol import RagRun, Retrieval
 from ragmeter.metrics import RagSample, Reference, RetrievalStage, RetrievedContext
 from ragmeter.metrics.sample import SampleStatus, StageKind, search_query_of
 
-from ._grouping import contexts_of, joined_stages, rule_of, status_of
+from ._grouping import alike, contexts_of, joined_stages, rule_of, status_of
 from .inputs import as_context, as_contexts, as_metadata, as_tags, as_text, stage_kind
 from .references import as_reference
 from .refusals import is_refusal_error
@@ -317,7 +317,7 @@ class Request:
                 name = as_text(item.name) or name
             with self._guard:
                 kind = stage_kind(item.kind)
-            contexts = _alike(contexts or (), self._contexts_of(item))
+            contexts = alike(contexts or (), self._contexts_of(item))
             stages.append(RetrievalStage(name=name, kind=kind, contexts=contexts, inputs=given))
             given = (len(stages) - 1,)
         return retrievals, contexts
@@ -378,14 +378,6 @@ class Request:
 
 
 _UNKNOWN: StageKind = "unknown"
-
-
-def _alike(
-    before: Sequence[RetrievedContext], kept: Sequence[RetrievedContext]
-) -> tuple[RetrievedContext, ...]:
-    """Replace unchanged contexts by their earlier objects, so that they are counted and sent once."""
-    known = {(context.id, context.text, context.score): context for context in before}
-    return tuple(known.get((c.id, c.text, c.score), c) for c in kept)
 
 
 def request(

@@ -23,7 +23,7 @@ from ragmeter._runtime.threads import Bell
 from ragmeter.metrics._process import fork
 from ragmeter.metrics.sample import search_query_of
 
-from ._grouping import joined_stages
+from ._grouping import alike, joined_stages
 
 if TYPE_CHECKING:
     from ragmeter.exporters.protocol import RagRun
@@ -237,9 +237,9 @@ def with_retrievals(run: RagRun, found: Collection[RagRun]) -> RagRun:
     if not found:
         return run
     samples = [one.sample for one in found]
+    retrieved = [context for sample in samples for context in sample.contexts or ()]
     retrievals = (*(item for one in found for item in one.retrievals), *run.retrievals)
     stages = joined_stages(sample.stages for sample in (*samples, run.sample))
-    known = {(one.id, one.text, one.score): one for sample in samples for one in sample.contexts or ()}
     contexts = run.sample.contexts
     return replace(
         run,
@@ -249,9 +249,7 @@ def with_retrievals(run: RagRun, found: Collection[RagRun]) -> RagRun:
             update={
                 "stages": tuple(stages) or None,
                 "search_query": search_query_of(run.sample.question, [one.query for one in retrievals]),
-                "contexts": None
-                if contexts is None
-                else tuple(known.get((one.id, one.text, one.score), one) for one in contexts),
+                "contexts": None if contexts is None else alike(retrieved, contexts),
             }
         ),
     )

@@ -86,6 +86,16 @@ class FakeJudge(CountingJudge):
         self.closed += 1
 
 
+def awaited_metric(name: str, measure, **attributes) -> Metric:
+    """Return a metric that is awaited as judged ones are; ``measure(metric, sample)`` returns its scores."""
+
+    async def measured(self, sample, judge):
+        return measure(self, sample)
+
+    given = {"needs": (), "method": "llm", "target": "retrieval", "definition": "1", **attributes}
+    return type(name, (Metric,), {"name": name, "score_names": (name,), "measure": measured, **given})()
+
+
 @dataclass(frozen=True, eq=False)
 class GatedMetric(Metric):
     """A judged metric that answers when its gate opens."""

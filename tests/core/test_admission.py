@@ -3,13 +3,13 @@
 import itertools
 import threading
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import pytest
-from fakes_core import FakeJudge, GatedMetric, context_tally, scored
+from fakes_core import FakeJudge, GatedMetric, awaited_metric, context_tally, scored
 
 from ragmeter import Limits
-from ragmeter.metrics import Metric, RagSample
+from ragmeter.metrics import RagSample
 from ragmeter.metrics.judge import JudgeBudget
 from ragmeter.metrics.judge.protocol import JudgeCall
 from ragmeter.metrics.protocol import scores_without_value
@@ -180,20 +180,11 @@ def test_requests_that_are_not_chosen_go_out_unjudged_at_once_and_say_so():
 def test_what_the_fuse_refuses_is_a_missing_value_and_counted_as_such():
     """The budget's own limit stays behind the pace; its refusals are no sampling."""
 
-    @dataclass(frozen=True)
-    class Refused(Metric):
-        name = "refused"
-        score_names = ("refused",)
-        needs = ()
-        method = "llm"
-        target = "retrieval"
-        definition = "1"
-
-        async def measure(self, sample, judge):
-            return scores_without_value(self, "skipped", "the budget is used up", "budget")
+    def refuse(self, sample):
+        return scores_without_value(self, "skipped", "the budget is used up", "budget")
 
     samples = [RagSample(question="q", contexts=["a"])] * 3
-    results, stats = scored(*samples, metrics=[Refused()], judge=FakeJudge())
+    results, stats = scored(*samples, metrics=[awaited_metric("refused", refuse)], judge=FakeJudge())
 
     assert stats.judge_skipped == {"budget": 3}
     scores = [result.scores["refused"] for result in results]

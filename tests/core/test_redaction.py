@@ -3,13 +3,13 @@
 import logging
 
 import pytest
-from fakes_core import scored
+from fakes_core import awaited_metric, scored
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragmeter import RagMeter, Scoring
 from ragmeter.exporters.memory import InMemoryExporter
-from ragmeter.metrics import Metric, RagSample, Reference, RetrievedContext, Score, ScoreItem, metric
+from ragmeter.metrics import RagSample, Reference, RetrievedContext, ScoreItem, metric
 
 SECRET = "4711-0815"
 
@@ -110,36 +110,17 @@ def test_the_hook_sees_every_text(texts):
     )
 
 
-class Talkative(Metric):
+def _quotes(self, sample):
     """A judge's words may hold what it made up, or what stands in a prompt."""
-
-    name = "talkative"
-    score_names = ("talkative",)
-    needs = ()
-    method = "llm"
-    target = "answer"
-    definition = "1"
-    judged = False
-
-    async def measure(self, sample, judge):
-        del sample, judge
-        item = ScoreItem(id="chunk-1", verdict=True, text=SECRET, evidence=SECRET, reason=SECRET)
-        return [
-            Score(
-                name="talkative",
-                value=1.0,
-                status="ok",
-                method="llm",
-                definition="1",
-                explanation=f"because of {SECRET}",
-                items=(item,),
-            )
-        ]
+    item = ScoreItem(id="chunk-1", verdict=True, text=SECRET, evidence=SECRET, reason=SECRET)
+    return [self.make_score("talkative", 1.0, explanation=f"because of {SECRET}", items=(item,))]
 
 
 def _talk(hook):
     sample = RagSample(question="q", contexts=["a"], answer="b")
-    [result], _ = scored(sample, metrics=[Talkative()], scoring=Scoring(redact=hook))
+    [result], _ = scored(
+        sample, metrics=[awaited_metric("talkative", _quotes, judged=False)], scoring=Scoring(redact=hook)
+    )
     return result.scores["talkative"]
 
 

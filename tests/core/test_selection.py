@@ -5,7 +5,7 @@ import threading
 from collections import Counter
 
 import pytest
-from fakes_core import FakeJudge
+from fakes_core import FakeJudge, awaited_metric
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from memory_sdk import memory_sdk
@@ -13,7 +13,7 @@ from memory_sdk import memory_sdk
 from ragmeter import Limits, RagMeter, Sampling
 from ragmeter.exporters.memory import InMemoryExporter
 from ragmeter.exporters.otel import OpenTelemetryExporter
-from ragmeter.metrics import Metric, RagSample, Score, metric
+from ragmeter.metrics import RagSample, Score, metric
 from ragmeter.pipeline._admission import Admission
 from ragmeter.pipeline.sampling import WARM_UP, Candidate, Selector, TailSampling
 
@@ -26,18 +26,8 @@ def free(sample):
     return float(sample.question)
 
 
-class Judged(Metric):
-    """A judge that sees what the free metric sees."""
-
-    name = "judged"
-    score_names = ("judged",)
-    needs = ()
-    method = "llm"
-    target = "retrieval"
-    definition = "1"
-
-    async def measure(self, sample, judge):
-        return [self.make_score("judged", float(sample.question))]
+JUDGED = awaited_metric("judged", lambda self, sample: [self.make_score("judged", float(sample.question))])
+"""A judge that sees what the free metric sees."""
 
 
 @pytest.mark.parametrize(("sample_rate", "judge_rate"), [(0.02, 1.0), (0.1, 0.2)])
@@ -45,7 +35,7 @@ def test_kept_for_being_bad_is_not_counted_as_sampled(sample_rate, judge_rate):
     """The mean of all requests, of free scores exactly and of judged ones within their error."""
     sdk, memory = memory_sdk(), InMemoryExporter()
     meter = RagMeter(
-        metrics=[free, Judged()],
+        metrics=[free, JUDGED],
         judge=FakeJudge(),
         exporters=[OpenTelemetryExporter(meter_provider=sdk.meter_provider), memory],
         sample_rate=sample_rate,
@@ -156,7 +146,7 @@ def test_behind_a_head_sampler_a_tenth_is_a_tenth():
 
     sdk = memory_sdk(sampler=TraceIdRatioBased(0.1), id_generator=Fixed())
     meter = RagMeter(
-        metrics=[free, Judged()],
+        metrics=[free, JUDGED],
         judge=FakeJudge(),
         exporters=[OpenTelemetryExporter(tracer_provider=sdk.tracer_provider)],
         judge_sample_rate=0.1,
