@@ -37,7 +37,6 @@ from .requests.references import as_reference, load_references
 from .requests.size import weight_of_sample
 from .settings.destinations import beside, exporters_of
 from .settings.options import (
-    PREFIXES,
     Alarms,
     Limits,
     Sampling,
@@ -46,6 +45,7 @@ from .settings.options import (
     check_askable,
     probability,
     seconds_of,
+    value_of,
     verdict_rules,
     window_of,
 )
@@ -83,7 +83,7 @@ def _with_detector(metrics: str | Sequence[str | Metric], detector: object) -> s
 
 def _default_exporters() -> tuple[str, ...]:
     """Return the default exporters; settings are loaded only if a variable is set."""
-    if not any(os.environ.get(pre + name) for pre in PREFIXES for name in ("CONSOLE", "EXPORTERS")):
+    if not (value_of("CONSOLE") or value_of("EXPORTERS")):
         return ("otel",)
     from .settings.config import read_settings  # noqa: PLC0415 -- see above
 

@@ -6,7 +6,6 @@ OpenTelemetry SDK, the spans are sent directly to that backend.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable, Sequence
 from difflib import get_close_matches
 from importlib.util import find_spec
@@ -15,7 +14,7 @@ from typing import Any
 from ragmeter.exporters.protocol import Exporter
 from ragmeter.metrics import ConfigurationError, MissingDependencyError
 
-from .options import PREFIXES, check_methods, sequence_of
+from .options import check_methods, sequence_of, value_of
 
 __all__ = ["NAMES", "beside", "exporters_of"]
 
@@ -76,9 +75,8 @@ def _exporter_called(name: str, spans: Any, phoenix: Any) -> Exporter:
     if name == "console":
         from ragmeter.exporters.console import ConsoleExporter  # noqa: PLC0415 -- when wanted
 
-        given = (os.environ.get(prefix + "TRACE_URL") for prefix in PREFIXES)
         shown = None if phoenix is None else phoenix.trace_url
-        return ConsoleExporter(spans=spans, trace_url=next(filter(None, given), shown))
+        return ConsoleExporter(spans=spans, trace_url=value_of("TRACE_URL") or shown)
     if name == "gaps":
         from ragmeter.quality.gaps.exporter import GapExporter  # noqa: PLC0415 -- likewise
 

@@ -37,6 +37,7 @@ __all__ = [
     "rules_in_environment",
     "seconds_of",
     "sequence_of",
+    "value_of",
     "verdict_rules",
     "whole",
     "window_of",
@@ -109,10 +110,14 @@ def window_of(window_s: float) -> float:
     return float(min(window_s, FOREVER_S))
 
 
+def value_of(name: str) -> str:
+    """Return the value of a variable, named without its prefix; empty: not set."""
+    return next(filter(None, (os.environ.get(prefix + name) for prefix in PREFIXES)), "")
+
+
 def rules_in_environment(name: str) -> list[str]:
     """Return the rules of a variable, separated by ``;``, as they may contain commas."""
-    found = (os.environ.get(prefix + name) for prefix in PREFIXES)
-    return [rule.strip() for rule in (next(filter(None, found), "")).split(";") if rule.strip()]
+    return [rule.strip() for rule in value_of(name).split(";") if rule.strip()]
 
 
 def _is_number(value: object) -> bool:
