@@ -254,6 +254,42 @@ class EchoRetriever(BaseRetriever):
         return [Document(f"doc-{query}-{i}", id=f"{query}-{i}") for i in range(1, self.k + 1)]
 
 
+class ByQuery(BaseRetriever):
+    """Finds what is listed under the query."""
+
+    found: dict[str, list[Document]]
+
+    def _get_relevant_documents(self, query: str, *, run_manager: Any) -> list[Document]:
+        return self.found[query]
+
+
+class HangingRetriever(BaseRetriever):
+    """Never comes back by itself; tells when it was called."""
+
+    entered: Any = Field(default_factory=asyncio.Event)
+
+    def _get_relevant_documents(self, query: str, *, run_manager: Any) -> list[Document]:
+        raise NotImplementedError
+
+    async def _aget_relevant_documents(self, query: str, *, run_manager: Any) -> list[Document]:
+        self.entered.set()
+        await asyncio.Event().wait()
+        return []
+
+
+class Wrapper(BaseRetriever):
+    """A user's wrapper that does not forward its callbacks, and hands on what it `keeps`."""
+
+    base: Any
+    keeps: slice = slice(None)
+
+    def _get_relevant_documents(self, query: str, *, run_manager: Any) -> list[Document]:
+        return self.base.invoke(query)[self.keeps]
+
+    async def _aget_relevant_documents(self, query: str, *, run_manager: Any) -> list[Document]:
+        return (await self.base.ainvoke(query))[self.keeps]
+
+
 class LetterEmbeddings(Embeddings):
     """Counts letters: sufficient for a store of a few lines."""
 

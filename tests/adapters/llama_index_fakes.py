@@ -21,7 +21,7 @@ from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.base.base_selector import BaseSelector, MultiSelection, SingleSelection
 from llama_index.core.base.embeddings.base import BaseEmbedding
 from llama_index.core.llms import CompletionResponse, CustomLLM, LLMMetadata
-from llama_index.core.query_engine import RetrieverQueryEngine
+from llama_index.core.query_engine import CustomQueryEngine, RetrieverQueryEngine
 from llama_index.core.question_gen.types import BaseQuestionGenerator, SubQuestion
 from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode
 from llama_index.core.workflow import StartEvent, StopEvent, Workflow, step
@@ -175,6 +175,16 @@ def engine_of(found: Any = None, model: Any = None, **options: Any) -> Any:
     )
     model = llm() if model is None else llm(model) if isinstance(model, str) else model
     return RetrieverQueryEngine.from_args(retriever, llm=model, **options)
+
+
+def custom(work: Callable[[str], Any]) -> CustomQueryEngine:
+    """Return a query engine of the application's own, which gives out what `work` makes of the question."""
+
+    class Custom(CustomQueryEngine):
+        def custom_query(self, query_str: str) -> Any:
+            return work(query_str)
+
+    return Custom()
 
 
 def one_step(work: Callable[[str], Awaitable[Any]]) -> Workflow:

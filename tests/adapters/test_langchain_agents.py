@@ -5,9 +5,9 @@ from typing import Annotated, Any
 import pytest
 from langchain_core.documents import Document
 from langchain_core.messages import HumanMessage, ToolMessage
-from langchain_core.retrievers import BaseRetriever
 from langchain_core.tools import InjectedToolCallId, create_retriever_tool, tool
 from langchain_fakes import (
+    ByQuery,
     EchoRetriever,
     FixedRetriever,
     ScriptedModel,
@@ -24,15 +24,6 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
 
 pytestmark = frameworks_deprecate
-
-
-class ByQuery(BaseRetriever):
-    """Finds what is listed under the query."""
-
-    found: dict[str, list[str]]
-
-    def _get_relevant_documents(self, query: str, *, run_manager: Any) -> list[Document]:
-        return [Document(text) for text in self.found[query]]
 
 
 @tool(response_format="content_and_artifact")
@@ -117,7 +108,7 @@ def test_what_an_earlier_turn_found_supports_the_answer_and_is_no_retrieval(watc
         "Parcels to the islands travel by ferry twice a week in winter.",
     ]
     script = [call_tool("x"), "Five.", call_tool("y"), "Five days for refunds; a ferry for parcels."]
-    retriever = ByQuery(found={"x": facts[:1], "y": facts[1:]})
+    retriever = ByQuery(found={"x": [Document(facts[0])], "y": [Document(facts[1])]})
     tool_ = create_retriever_tool(retriever, "search", "Search.")
     app = agent(ScriptedModel(script=script), [tool_], checkpointer=InMemorySaver())
     config = {**watch.config, "configurable": {"thread_id": "t1"}}

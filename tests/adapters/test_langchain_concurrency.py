@@ -10,9 +10,8 @@ from typing import Any
 
 import pytest
 from langchain_core.documents import Document
-from langchain_core.retrievers import BaseRetriever
 from langchain_core.runnables import Runnable, RunnableLambda, RunnablePassthrough
-from langchain_fakes import PROMPT, EchoRetriever, TellingModel, Watch, joined, texts
+from langchain_fakes import PROMPT, EchoRetriever, TellingModel, Watch, Wrapper, joined, texts
 
 entered: defaultdict[str, asyncio.Event] = defaultdict(asyncio.Event)
 """Set when a retriever began to hang for a question."""
@@ -27,18 +26,6 @@ class UnevenRetriever(EchoRetriever):
             await asyncio.sleep(3600)
         await asyncio.sleep(random.random() / 200)
         return self._get_relevant_documents(query, run_manager=run_manager)
-
-
-class Wrapping(BaseRetriever):
-    """Forwards no callbacks."""
-
-    base: Any
-
-    def _get_relevant_documents(self, query: str, *, run_manager: Any) -> list[Document]:
-        return self.base.invoke(query)
-
-    async def _aget_relevant_documents(self, query: str, *, run_manager: Any) -> list[Document]:
-        return await self.base.ainvoke(query)
 
 
 def fail_if_asked(question: str) -> str:
@@ -60,7 +47,7 @@ def chains() -> list[Runnable[Any, Any]]:
 
     return [
         chain(retriever),
-        chain(Wrapping(base=retriever)),
+        chain(Wrapper(base=retriever)),
         chain(retriever | RunnableLambda(lambda found: found[::-1])),
         chain(RunnableLambda(lambda question: [Document(f"doc-{question}-x")])).with_fallbacks(
             [chain(retriever)]

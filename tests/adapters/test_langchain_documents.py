@@ -7,10 +7,10 @@ import pytest
 from langchain_core.documents import Document
 from langchain_core.messages import AIMessage, HumanMessage
 from langchain_core.output_parsers import StrOutputParser
-from langchain_core.retrievers import BaseRetriever
 from langchain_core.runnables import RunnableLambda, RunnablePassthrough
 from langchain_fakes import (
     PROMPT,
+    ByQuery,
     EchoRetriever,
     FixedRetriever,
     TellingModel,
@@ -78,13 +78,9 @@ def test_results_of_several_queries_fused_by_a_function(watch: Watch, way: str, 
 
     found = {"x": docs("a", "b"), "y": docs("b", "c"), "z": []}
 
-    class ByQuery(BaseRetriever):
-        def _get_relevant_documents(self, query: str, *, run_manager: Any) -> list[Document]:
-            return found[query]
-
     search = (
         RunnableLambda(lambda _: ["z", "x", "y"])
-        | ByQuery().map()
+        | ByQuery(found=found).map()
         | fused
         | (lambda items: [item[0] if pairs else item for item in items])
     )

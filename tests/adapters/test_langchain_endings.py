@@ -7,25 +7,20 @@ from typing import Any
 
 import pytest
 from langchain_core.documents import Document
-from langchain_core.retrievers import BaseRetriever
 from langchain_core.runnables import RunnableLambda, RunnableParallel
-from langchain_fakes import PROMPT, FixedRetriever, TellingModel, Watch, docs, expect, joined, lcel
+from langchain_fakes import (
+    PROMPT,
+    FixedRetriever,
+    HangingRetriever,
+    TellingModel,
+    Watch,
+    docs,
+    expect,
+    joined,
+    lcel,
+)
 
 from ragmeter.adapters.langchain import _state as runs
-
-
-class HangingRetriever(BaseRetriever):
-    """Never comes back by itself; tells when it was called."""
-
-    entered: Any
-
-    def _get_relevant_documents(self, query: str, *, run_manager: Any) -> list[Document]:
-        raise NotImplementedError
-
-    async def _aget_relevant_documents(self, query: str, *, run_manager: Any) -> list[Document]:
-        self.entered.set()
-        await asyncio.sleep(3600)
-        return []
 
 
 @expect(question="who?", answer=None, status="error", texts=["doc-a"], error_type="ValueError")

@@ -6,13 +6,14 @@ from typing import Any
 import pytest
 from expected import check
 from langchain_core.documents import Document
-from langchain_core.retrievers import BaseRetriever
 from langchain_core.runnables import ConfigurableField, RunnableLambda
 from langchain_fakes import (
     EchoRetriever,
     FixedRetriever,
+    HangingRetriever,
     TellingModel,
     Watch,
+    Wrapper,
     call,
     classic,
     docs,
@@ -23,19 +24,6 @@ from langchain_fakes import (
 )
 
 pytestmark = frameworks_deprecate
-
-
-class Wrapper(BaseRetriever):
-    """A user's wrapper that does not forward its callbacks."""
-
-    base: Any
-    first: int = 1
-
-    def _get_relevant_documents(self, query: str, *, run_manager: Any) -> list[Document]:
-        return self.base.invoke(query)[: self.first]
-
-    async def _aget_relevant_documents(self, query: str, *, run_manager: Any) -> list[Document]:
-        return (await self.base.ainvoke(query))[: self.first]
 
 
 def test_contextual_compression(watch: Watch) -> None:
@@ -71,36 +59,26 @@ def test_merger(watch: Watch) -> None:
 @pytest.mark.parametrize("way", ["invoke", "ainvoke"])
 def test_wrapper_that_forwards_no_callbacks(watch: Watch, way: str) -> None:
     """openinference#239: parent ids show two siblings here; the outer one is the retrieval."""
-    chain = lcel(Wrapper(base=FixedRetriever(found=docs("a", "b"))))
+    chain = lcel(Wrapper(base=FixedRetriever(found=docs("a", "b")), keeps=slice(1)))
     call(chain, "who?", watch.config, way)
 
 
 @expect(**saw("a"), retrievals=1)
 def test_wrapper_of_a_wrapper(watch: Watch) -> None:
     """The same, twice over."""
-    inner = Wrapper(base=FixedRetriever(found=docs("a", "b", "c")), first=2)
-    lcel(Wrapper(base=inner)).invoke("who?", config=watch.config)
+    inner = Wrapper(base=FixedRetriever(found=docs("a", "b", "c")), keeps=slice(2))
+    lcel(Wrapper(base=inner, keeps=slice(1))).invoke("who?", config=watch.config)
 
 
 @expect(texts=["doc-a"], answer="saw doc-a")
 def test_a_cancelled_wrapper_leaves_the_next_retriever_its_own(watch: Watch) -> None:
     """A retriever that timed out and never ended does not hide the one that came to its aid."""
 
-    class Slow(BaseRetriever):
-        def _get_relevant_documents(self, query: str, *, run_manager: Any) -> list[Document]:
-            raise NotImplementedError
-
-        async def _aget_relevant_documents(self, query: str, *, run_manager: Any) -> list[Document]:
-            entered.set()
-            await asyncio.sleep(3600)
-            return []
-
-    entered = asyncio.Event()
-    slow, quick = Slow(), FixedRetriever(found=docs("a"))
+    slow, quick = HangingRetriever(), FixedRetriever(found=docs("a"))
 
     async def search(query: str) -> list[Document]:
         task = asyncio.ensure_future(slow.ainvoke(query))
-        await entered.wait()
+        await slow.entered.wait()
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
         return await quick.ainvoke(query)

@@ -7,12 +7,12 @@ from uuid import uuid4
 
 import pytest
 from langchain_core.documents import Document
-from langchain_core.retrievers import BaseRetriever
 from langchain_core.runnables import RunnableLambda
 from langchain_fakes import (
     PROMPT,
     EchoRetriever,
     FixedRetriever,
+    HangingRetriever,
     TellingModel,
     Watch,
     docs,
@@ -180,17 +180,6 @@ def test_suppressed_requests_are_not_captured(watch: Watch, chain: Any) -> None:
     chain.invoke("who?", config=watch.config)
 
 
-class NeverFinds(BaseRetriever):
-    """Waits for ever; cancelled, its run never ends."""
-
-    def _get_relevant_documents(self, query: str, *, run_manager: Any) -> list[Document]:
-        raise NotImplementedError
-
-    async def _aget_relevant_documents(self, query: str, *, run_manager: Any) -> list[Document]:
-        await asyncio.Event().wait()
-        return []
-
-
 @expect(question="who?", answer="saw doc-a", texts=["doc-a"], retrievals=1)
 @pytest.mark.parametrize("asynchronous", [False, True])
 def test_suppress_inside_a_request_leaves_that_part_out(watch: Watch, asynchronous: bool) -> None:
@@ -212,7 +201,7 @@ def test_suppress_inside_a_request_leaves_that_part_out(watch: Watch, asynchrono
         with ragmeter.suppress():
             await grader.ainvoke(f"is {answer!r} right?")
             with pytest.raises(asyncio.TimeoutError):
-                await asyncio.wait_for(NeverFinds().ainvoke(question), 0.01)
+                await asyncio.wait_for(HangingRetriever().ainvoke(question), 0.01)
         return answer
 
     if asynchronous:

@@ -14,10 +14,12 @@ from langchain_core.tools import tool
 from langchain_core.vectorstores import InMemoryVectorStore
 from langchain_fakes import (
     PROMPT,
+    ByQuery,
     LetterEmbeddings,
     ScriptedModel,
     TellingModel,
     Watch,
+    Wrapper,
     call,
     call_tool,
     classic,
@@ -248,16 +250,10 @@ def test_extracts_are_followed_by_their_text(watch: Watch) -> None:
     assert fates(watch.only, "apple", "birch") == ["in_prompt", "dropped_by ContextualCompressionRetriever"]
 
 
-class ByQuery(BaseRetriever):
-    """Finds the document that the query names."""
-
-    def _get_relevant_documents(self, query: str, *, run_manager: Any) -> list[Document]:
-        return [document(query)]
-
-
 def test_multi_query(watch: Watch) -> None:
     retriever = classic("retrievers.multi_query", "MultiQueryRetriever").from_llm(
-        retriever=ByQuery(), llm=ScriptedModel(script=["apple\nbirch"])
+        retriever=ByQuery(found={name: [document(name)] for name in NAMES}),
+        llm=ScriptedModel(script=["apple\nbirch"]),
     )
     lcel(retriever | without("apple")).invoke("who?", config=watch.config)
     assert len(watch.only.run.retrievals) == 1
@@ -284,20 +280,11 @@ def test_parent_documents_whose_ids_are_others(watch: Watch) -> None:
     assert [item.reason for item in score.items] == ["in_prompt"]
 
 
-class Silent(BaseRetriever):
-    """A wrapper of one's own that forwards no callbacks."""
-
-    base: Any
-
-    def _get_relevant_documents(self, query: str, *, run_manager: Any) -> list[Document]:
-        return [one for one in self.base.invoke(query) if one.id != "apple"]
-
-
 def test_a_wrapper_that_forwards_no_callbacks(watch: Watch) -> None:
-    lcel(Silent(base=Dense(names=NAMES[:3]))).invoke("who?", config=watch.config)
-    assert flow(watch.only) == "Dense 3 → Silent 2 → prompt 2"
+    lcel(Wrapper(base=Dense(names=NAMES[:3]), keeps=slice(1, None))).invoke("who?", config=watch.config)
+    assert flow(watch.only) == "Dense 3 → Wrapper 2 → prompt 2"
     assert len(watch.only.run.retrievals) == 1
-    assert fates(watch.only, "apple") == ["dropped_by Silent"]
+    assert fates(watch.only, "apple") == ["dropped_by Wrapper"]
 
 
 def test_two_branches(watch: Watch) -> None:

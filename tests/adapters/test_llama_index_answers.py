@@ -18,6 +18,7 @@ from llama_index_fakes import (
     QUESTION,
     ListRetriever,
     captured,
+    custom,
     engine_of,
     expect,
     ids,
@@ -296,13 +297,9 @@ def test_readers_that_raise_are_contained_and_leave_the_usual_rules() -> None:
 def test_readers_of_engines_and_of_requests_that_retrieved_nothing_visible() -> None:
     """``contexts=`` makes a request of what retrieved by means of its own."""
     from llama_index.core.base.response.schema import Response
-    from llama_index.core.query_engine import CustomQueryEngine
 
-    class Rows(CustomQueryEngine):
-        def custom_query(self, query_str: str) -> Any:
-            return Response("Two.", metadata={"rows": ["first row", "second row"]})
-
-    Rows().query(QUESTION)
+    rows = Response("Two.", metadata={"rows": ["first row", "second row"]})
+    custom(lambda _: rows).query(QUESTION)
 
 
 @pytest.mark.parametrize("name", ["question", "contexts", "answer"])

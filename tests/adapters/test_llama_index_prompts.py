@@ -15,7 +15,6 @@ from llama_index.core.llms import ChatMessage, CompletionResponse
 from llama_index.core.llms.callbacks import llm_completion_callback
 from llama_index.core.memory import ChatMemoryBuffer
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
-from llama_index.core.query_engine import CustomQueryEngine
 from llama_index.core.schema import NodeWithScore, TextNode
 from llama_index.core.tools import FunctionTool, QueryEngineTool, RetrieverTool
 from llama_index.core.workflow import Context, Event, StartEvent, StopEvent, Workflow, step
@@ -26,6 +25,7 @@ from llama_index_fakes import (
     ListRetriever,
     ScriptedLLM,
     captured,
+    custom,
     engine_of,
     expect,
     ids,
@@ -411,31 +411,26 @@ def test_template_that_shows_no_node_leaves_the_runs_rule() -> None:
 
 @pytest.mark.parametrize(("judged", "shown"), [("1", ["paris", "rome"]), ("2", ["tea", "moon"])])
 def test_of_several_engines_the_one_whose_answer_was_chosen(judged: str, shown: list[str]) -> None:
-    class Chooses(CustomQueryEngine):
-        def custom_query(self, query_str: str) -> str:
-            replies = [
-                str(engine_of(found, words).query(query_str))
-                for found, words in ((ALL[:2], ANSWER), (ALL[2:], "Nothing but tea and moons in here."))
-            ]
-            return replies[int(str(llm(judged).complete(f"Which one? {replies}"))) - 1]
+    def choose(question: str) -> str:
+        replies = [
+            str(engine_of(found, words).query(question))
+            for found, words in ((ALL[:2], ANSWER), (ALL[2:], "Nothing but tea and moons in here."))
+        ]
+        return replies[int(str(llm(judged).complete(f"Which one? {replies}"))) - 1]
 
     with captured() as capture:
-        Chooses().query(QUESTION)
+        custom(choose).query(QUESTION)
 
         assert ids(capture.only) == shown
 
 
-class TwoOfThem(CustomQueryEngine):
-    """Retrieves, filters and calls the model by itself."""
-
-    def custom_query(self, query_str: str) -> Any:
-        found = ListRetriever(ALL).retrieve(query_str)
-        return str(llm(ANSWER).complete(f"{contents(found[1:3])}\n\n{query_str}"))
-
-
 @expect(ids=["rome", "tea"], contexts_by="prompt")
 def test_custom_engine_that_filters_by_itself() -> None:
-    TwoOfThem().query(QUESTION)
+    def two_of_them(question: str) -> str:
+        found = ListRetriever(ALL).retrieve(question)
+        return str(llm(ANSWER).complete(f"{contents(found[1:3])}\n\n{question}"))
+
+    custom(two_of_them).query(QUESTION)
 
 
 class ModelReranks(BaseNodePostprocessor):
@@ -450,12 +445,11 @@ class ModelReranks(BaseNodePostprocessor):
 def test_reranker_that_asks_a_model_about_all_nodes() -> None:
     """Its prompt shows them all, and answers nothing."""
 
-    class Custom(CustomQueryEngine):
-        def custom_query(self, query_str: str) -> Any:
-            kept = ModelReranks().postprocess_nodes(ListRetriever(ALL).retrieve(query_str))
-            return str(llm(ANSWER).complete(contents(kept)))
+    def reranked(question: str) -> str:
+        kept = ModelReranks().postprocess_nodes(ListRetriever(ALL).retrieve(question))
+        return str(llm(ANSWER).complete(contents(kept)))
 
-    Custom().query(QUESTION)
+    custom(reranked).query(QUESTION)
 
 
 def test_chat_with_memory_reports_this_turns_nodes() -> None:
@@ -564,17 +558,16 @@ def test_prompts_count_in_the_memory_of_open_requests() -> None:
     sizes: list[int] = []
     page = "word " * 10_000
 
-    class Big(CustomQueryEngine):
-        def custom_query(self, query_str: str) -> Any:
-            ListRetriever(ALL[:1]).retrieve(query_str)
-            before = requests._bytes
-            llm(ANSWER).complete(page)
-            sizes.append(requests._bytes - before)
-            return ANSWER
+    def big(question: str) -> str:
+        ListRetriever(ALL[:1]).retrieve(question)
+        before = requests._bytes
+        llm(ANSWER).complete(page)
+        sizes.append(requests._bytes - before)
+        return ANSWER
 
     with captured() as capture:
         requests = capture.handler._spans._requests
-        Big().query(QUESTION)
+        custom(big).query(QUESTION)
         assert capture.only
 
         assert sizes == [getsizeof(page)]

@@ -9,7 +9,7 @@ import pytest
 from llama_index.core import PromptTemplate, QueryBundle, VectorStoreIndex
 from llama_index.core.llms import ChatMessage
 from llama_index.core.postprocessor import SimilarityPostprocessor
-from llama_index.core.query_engine import CustomQueryEngine, RetrieverQueryEngine
+from llama_index.core.query_engine import RetrieverQueryEngine
 from llama_index.core.response_synthesizers import TreeSummarize, get_response_synthesizer
 from llama_index.core.retrievers import (
     AutoMergingRetriever,
@@ -26,6 +26,7 @@ from llama_index_fakes import (
     ListRetriever,
     WordEmbedding,
     captured,
+    custom,
     engine_of,
     expect,
     ids,
@@ -216,12 +217,10 @@ def test_overridden_synthesizer_that_filters_reports_what_its_base_was_given() -
 def test_postprocessors_without_synthesizer_decide_the_contexts() -> None:
     """Summary engine over a retriever and cutoff, answered without LlamaIndex's synthesizer."""
 
-    class ByHand(CustomQueryEngine):
-        retriever: Any
+    def count(question: str) -> str:
+        kept = SimilarityPostprocessor(similarity_cutoff=0.95).postprocess_nodes(
+            ListRetriever(A).retrieve(question)
+        )
+        return f"{len(kept)} documents"
 
-        def custom_query(self, query_str: str) -> str:
-            found = self.retriever.retrieve(query_str)
-            kept = SimilarityPostprocessor(similarity_cutoff=0.95).postprocess_nodes(found)
-            return f"{len(kept)} documents"
-
-    ByHand(retriever=ListRetriever(A)).query(QUESTION)
+    custom(count).query(QUESTION)

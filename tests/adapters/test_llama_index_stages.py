@@ -11,12 +11,12 @@ from llama_index.core.chat_engine import ContextChatEngine
 from llama_index.core.memory import ChatMemoryBuffer
 from llama_index.core.postprocessor import MetadataReplacementPostProcessor, SimilarityPostprocessor
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
-from llama_index.core.query_engine import CustomQueryEngine, RouterQueryEngine, SubQuestionQueryEngine
+from llama_index.core.query_engine import RouterQueryEngine, SubQuestionQueryEngine
 from llama_index.core.response_synthesizers import CompactAndRefine
 from llama_index.core.retrievers import QueryFusionRetriever, RouterRetriever
 from llama_index.core.schema import NodeWithScore, TextNode
 from llama_index.core.tools import QueryEngineTool, RetrieverTool
-from llama_index_fakes import Captured, Choose, ListRetriever, Questions, captured, engine_of, llm
+from llama_index_fakes import Captured, Choose, ListRetriever, Questions, captured, custom, engine_of, llm
 
 TEXTS = {
     "apple": "Apples are picked in late summer and kept in cold cellars.",
@@ -176,39 +176,24 @@ def test_a_filter_that_leaves_nothing(capture: Captured) -> None:
     assert fates(capture.only, "apple") == ["dropped_by RecentOnly"]
 
 
-class Careless(CustomQueryEngine):
-    """Retrieves, filters in plain Python, has the answer written."""
-
-    retriever: Any
-    writer: Any
-
-    def custom_query(self, query_str: str) -> Any:
-        found = self.retriever.retrieve(query_str)
-        kept = [one for one in found if one.node.node_id != "apple"]
-        return self.writer.synthesize(query_str, kept)
-
-
 def test_what_nobody_saw_is_unknown(capture: Captured) -> None:
-    made = Careless(retriever=Dense(nodes(*NAMES[:3])), writer=get_response_synthesizer(llm=llm()))
-    made.query("who?")
+    def careless(question: str) -> Any:
+        """Retrieve, filter in plain Python, have the answer written."""
+        kept = [one for one in Dense(nodes(*NAMES[:3])).retrieve(question) if one.node.node_id != "apple"]
+        return get_response_synthesizer(llm=llm()).synthesize(question, kept)
+
+    custom(careless).query("who?")
     assert flow(capture.only) == "Dense 3 → unknown 2 (inferred) → prompt 2"
     assert fates(capture.only, "apple", "birch") == ["dropped_by unknown", "in_prompt"]
 
 
-class Pasting(CustomQueryEngine):
-    """Retrieves and asks the model itself, with the first two only."""
-
-    retriever: Any
-    model: Any
-
-    def custom_query(self, query_str: str) -> str:
-        found = self.retriever.retrieve(query_str)
-        context = "\n".join(one.node.get_content() for one in found[:2])
-        return str(self.model.complete(f"{context}\n\n{query_str}"))
-
-
 def test_a_cut_that_nobody_saw(capture: Captured) -> None:
-    Pasting(retriever=Dense(nodes(*NAMES)), model=llm()).query("who?")
+    def paste(question: str) -> str:
+        """Retrieve and ask the model with the first two only."""
+        context = "\n".join(one.node.get_content() for one in Dense(nodes(*NAMES)).retrieve(question)[:2])
+        return str(llm().complete(f"{context}\n\n{question}"))
+
+    custom(paste).query("who?")
     assert flow(capture.only) == "Dense 5 → unknown → prompt 2"
     assert fates(capture.only, "birch", "daisy") == ["in_prompt", "ranked_below_k unknown"]
 

@@ -13,8 +13,8 @@ pytest.importorskip("llama_index.core")
 
 from langchain_core.runnables import RunnableLambda
 from langchain_fakes import FixedRetriever, docs, lcel
-from llama_index.core.query_engine import CustomQueryEngine, RetrieverQueryEngine
-from llama_index_fakes import QUESTION, ListRetriever, llm, nodes
+from llama_index.core.query_engine import RetrieverQueryEngine
+from llama_index_fakes import QUESTION, ListRetriever, custom, llm, nodes
 from opentelemetry import trace
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
@@ -147,14 +147,6 @@ def test_a_workflow_span_of_others_is_judged_in_its_place(app: App, way: str) ->
     assert "invoke_workflow" not in spans
 
 
-class Searches(CustomQueryEngine):
-    search: Any
-
-    def custom_query(self, query_str: str) -> Any:
-        found = self.search(query_str)
-        return str(llm().complete(f"{found[0].text} {query_str}"))
-
-
 RETRIEVAL = {"gen_ai.operation.name": "retrieval"}
 
 
@@ -171,7 +163,7 @@ def test_a_retrieval_span_of_others_is_found(app: App, way: str) -> None:
     if way == "invoke":
         lcel(RunnableLambda(search)).invoke("who?")
     else:
-        Searches(search=search).query(QUESTION)
+        custom(lambda question: str(llm().complete(f"{search(question)[0].text} {question}"))).query(QUESTION)
     theirs = app.finished()["theirs"]
 
     (result,) = app.memory.results
