@@ -20,7 +20,7 @@ from ._topology import declare_if_allowed
 
 
 class RabbitSender:
-    """Publishes to one broker, which confirms a message in `confirm_s`. Called by one thread at a time."""
+    """Publishes to one broker; waits `confirm_s` seconds for each confirm. Called by one thread at a time."""
 
     def __init__(self, address: BrokerAddress, *, confirm_s: float = CONFIRM_S) -> None:
         self._address, self._confirm_s = address, confirm_s

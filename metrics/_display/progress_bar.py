@@ -20,7 +20,7 @@ WIDTH = 24
 
 
 class ProgressBar:
-    """Counts finished items, and shows the progress; unless it is `wanted`, in a notebook and on a terminal."""
+    """Counts finished items, and shows the progress: if `wanted` is None, in a notebook and on a terminal."""
 
     def __init__(self, total: int, *, wanted: bool | None = None) -> None:
         self._total = total
