@@ -13,7 +13,6 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from urllib.parse import unquote
 
 from opentelemetry import trace
 
@@ -23,6 +22,7 @@ from ragmeter.exporters._span_targets import KnowsSpans
 from ragmeter.exporters.protocol import MayLackDestination, RagRun, RunsLostError, ScoredRun
 from ragmeter.metrics import ConfigurationError
 from ragmeter.metrics._process import fork
+from ragmeter.quality.segments import own_resource
 
 from ._spool_folder import DEFAULT_BYTES, SpoolReader, SpoolSender
 from .payload import MAX_RUNS, MessageContent, MessageTooLargeError, SentRun, pack
@@ -270,7 +270,6 @@ def _resource_of_sdk() -> dict[str, str] | None:
 
 
 def _resource_of_variables() -> dict[str, str]:
-    given = (part.partition("=") for part in os.environ.get("OTEL_RESOURCE_ATTRIBUTES", "").split(","))
-    known = {key.strip(): unquote(value.strip()) for key, _, value in given}
+    known = dict(own_resource())
     known["service.name"] = os.environ.get("OTEL_SERVICE_NAME") or known.get("service.name", "")
     return {key: clean(known[key]) for key in _RESOURCE_KEYS if known.get(key)}

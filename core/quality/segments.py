@@ -89,7 +89,7 @@ def _reader(name: str) -> Callable[[RagRun], object]:
     if name.startswith(_METADATA):
         key = name.removeprefix(_METADATA)
         return lambda run: _in_metadata(run, key)
-    own = _own_resource().get(name)
+    own = own_resource().get(name)
     known = _KNOWN.get(name)
 
     def read(run: RagRun) -> object:
@@ -174,7 +174,7 @@ def _as_value(found: object) -> str:
     return text
 
 
-def _own_resource() -> Mapping[str, str]:
+def own_resource() -> Mapping[str, str]:
     """Return the attributes of this process's resource, from the standard variable."""
     pairs = os.environ.get("OTEL_RESOURCE_ATTRIBUTES", "").split(",")
     named = [pair.partition("=") for pair in pairs if "=" in pair]

@@ -4,6 +4,7 @@ import threading
 from dataclasses import replace
 
 import pytest
+from opentelemetry import trace
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
@@ -141,6 +142,18 @@ def test_without_an_sdk_nothing_waits_for_spans():
     publisher.export([scored()])
 
     assert queue.runs[0].run.target is None
+
+
+@pytest.mark.parametrize(("variable", "name"), [(None, "a shop"), ("bakery", "bakery")])
+def test_without_an_sdk_the_resource_is_that_of_the_variables(monkeypatch, variable, name):
+    monkeypatch.setattr(trace, "get_tracer_provider", object)
+    monkeypatch.setenv("OTEL_RESOURCE_ATTRIBUTES", "service.name=a%20shop, service.version=2,other=x")
+    if variable is not None:
+        monkeypatch.setenv("OTEL_SERVICE_NAME", variable)
+    queue = Queue()
+    FleetPublisher(queue, linger_s=0).export([scored()])
+
+    assert unpack(queue.bodies[0]).resource == {"service.name": name, "service.version": "2"}
 
 
 @pytest.mark.contains_errors
