@@ -18,7 +18,7 @@ import typer
 
 from ragmeter.metrics import ConfigurationError
 
-from . import assistants, fleet, people, serving
+from . import people, serving
 from ._console import Console, say
 from ._docstring_options import options_from_docstring
 from ._ending import EXIT_FAILED, exit_with_line, print_json, print_line
@@ -453,7 +453,55 @@ def doctor(
         raise typer.Exit(EXIT_FAILED)
 
 
-for command in (serving.serve, fleet.worker, people.label, people.agreement, assistants.mcp):
+@options_from_docstring
+def worker(
+    queue: str | None = None,
+    processes: Annotated[int | None, typer.Option(min=1, max=256)] = None,
+    once: bool = False,
+    require_export: bool = False,
+) -> None:
+    """Score requests that applications publish (RAGMETER_SCORING=queue), until SIGTERM.
+
+    Metrics, judge and exporters are set by the same variables as in an application that scores its own
+    requests: RAGMETER_METRICS, RAGMETER_JUDGE_MODEL, RAGMETER_JSONL, OTEL_EXPORTER_OTLP_ENDPOINT.
+
+    Args:
+        queue (URL): Where applications publish: spool:///DIR, or a broker's address. Default:
+            RAGMETER_QUEUE_URL, which keeps a password out of the list of processes.
+        processes: Number of scoring processes. (default: one per core)
+        once: Score the waiting requests, and exit.
+        require_export: Requeue requests whose scores cannot be sent, instead of counting them as lost.
+    """
+    with exit_with_line():
+        from .worker.run import run as run_worker
+
+        done = run_worker(queue, processes=processes, once=once, require_export=require_export, say=say)
+    if not done:
+        raise typer.Exit(EXIT_FAILED)
+
+
+@options_from_docstring
+def mcp(url: str = "http://127.0.0.1:4318", token_file: Path | None = None, texts: bool = False) -> None:
+    """Serve tools for assistants over the Model Context Protocol, on standard input and output.
+
+    It reads the API of a running `ragmeter serve`, and only reads. Needs the extra mcp.
+
+    Args:
+        url (URL): The address of `ragmeter serve`.
+        token_file (FILE): The token for viewers. (default: RAGMETER_SERVE_VIEW_TOKEN, else
+            RAGMETER_SERVE_TOKEN)
+        texts: Include questions, answers and chunks: the assistant sends them to its model.
+    """
+    with exit_with_line():
+        from .mcp._reading import ServerApi, token_of
+        from .mcp.server import tools
+
+        if not url.startswith(("http://", "https://")):
+            raise ConfigurationError(f"--url is {url!r}; write http://HOST:PORT")
+        tools(ServerApi(url, token_of(token_file), texts=texts)).run(transport="stdio")
+
+
+for command in (serving.serve, worker, people.label, people.agreement, mcp):
     app.command()(command)
 app.command(context_settings={"allow_interspersed_args": False})(run)
 app.add_typer(golden, name="golden")

@@ -10,6 +10,7 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING
 
+from ragmeter.cli._interrupt import EXIT_INTERRUPTED
 from ragmeter.metrics import ConfigurationError
 from ragmeter.serve.kafka_options import KafkaOptions, read_properties
 from ragmeter.serve.store import StoreOptions
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
 
 __all__ = ["kafka_options", "run_server", "store_options", "summary"]
 
-EXIT_INTERRUPTED = 130
 _ALWAYS_REPORTED = ("exports", "spans", "requests")
 _OVERTIME_S = 5.0
 """Seconds after the time to drain until the process is forced to end."""

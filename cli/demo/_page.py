@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from ragmeter.serve import ServeOptions, Server
 from ragmeter.serve.store import StoreOptions
 
@@ -21,11 +19,5 @@ def server_with(outcome: DemoOutcome) -> Server:
     """
     server = Server(ServeOptions(http_port=0, grpc_port=0, store=StoreOptions()))
     if server.store is not None:
-        server.store.export(
-            [
-                replace(asked.run, scores=asked.scores, verdict=asked.verdict)
-                for asked in outcome.asked
-                if asked.run is not None
-            ]
-        )
+        server.store.export([asked.run for asked in outcome.asked if asked.run is not None])
     return server

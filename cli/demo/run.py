@@ -28,6 +28,7 @@ from ragmeter.exporters.protocol import MeterStats, ScoredRun
 from ragmeter.metrics import MissingDependencyError, Score, Verdict, VerdictWord
 from ragmeter.metrics._display.failures import Failures
 from ragmeter.metrics._display.summary import ScoreSummary, summarize
+from ragmeter.testing._results import merge_results
 
 from ._embedding import HashedNgramEmbedding
 from ._responders import choose_responder
@@ -80,12 +81,18 @@ class DemoQuestion:
     """The application's answer; None if it raised."""
     error: str | None
     """The application's error as text."""
-    scores: Mapping[str, Score]
-    """All scores by name; empty if ragmeter captured nothing."""
     run: ScoredRun | None
-    """The captured request."""
-    verdict: Verdict | None = None
-    """The verdict from all scores; None: no score to base it on."""
+    """The captured request, with all its scores."""
+
+    @property
+    def scores(self) -> Mapping[str, Score]:
+        """All scores by name; empty if ragmeter captured nothing."""
+        return {} if self.run is None else self.run.scores
+
+    @property
+    def verdict(self) -> Verdict | None:
+        """The verdict from all scores; None: no score to base it on."""
+        return None if self.run is None else self.run.verdict
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,7 +236,11 @@ def run_demo(
         _await_scores(meter)
         duration_s = time.perf_counter() - began
         stats = meter.stats()
-    asked = _match(questions, answers, memory.results)
+    by_question = {one.sample.question: one for one in merge_results(memory.results)}
+    asked = [
+        DemoQuestion(question, answer, error, by_question.get(question.question))
+        for question, (answer, error) in zip(questions, answers, strict=True)
+    ]
     collected = telemetry.collect()
     deliveries = send(collected, otlp, chosen, signals) if otlp and chosen else []
     telemetry.shutdown()
@@ -300,28 +311,3 @@ def _outcome(future: Future[str]) -> tuple[str | None, str | None]:
     if error is None:
         return future.result(), None
     return None, f"{type(error).__name__}: {error}"
-
-
-def _match(
-    questions: Sequence[CorpusQuestion],
-    answers: Sequence[tuple[str | None, str | None]],
-    results: Sequence[ScoredRun],
-) -> list[DemoQuestion]:
-    by_question: dict[str | None, ScoredRun] = {}
-    scores: dict[str | None, dict[str, Score]] = {}
-    verdicts: dict[str | None, Verdict | None] = {}
-    for result in results:
-        verdicts[result.sample.question] = result.verdict
-        by_question.setdefault(result.sample.question, result)
-        scores.setdefault(result.sample.question, {}).update(result.scores)
-    return [
-        DemoQuestion(
-            question=question,
-            answer=answer,
-            error=error,
-            scores=scores.get(question.question, {}),
-            run=by_question.get(question.question),
-            verdict=verdicts.get(question.question),
-        )
-        for question, (answer, error) in zip(questions, answers, strict=True)
-    ]

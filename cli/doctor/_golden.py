@@ -6,7 +6,7 @@ A stale label makes a score by id undefined or, until it is noticed, too low.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 
 from ragmeter.cli.golden._files import read_golden
@@ -39,7 +39,7 @@ def check_golden(settings: Settings | None, chunks: Path | None) -> Iterator[Fin
         if chunks is not None:
             yield CONFIGURED.failed(_WHAT, str(error), "correct the file, or name another one")
         return
-    stale = [found for row in rows if (found := _count_orphans(row.fields))]
+    stale = [len(row.orphaned) for row in rows if row.orphaned]
     if stale:
         yield CONFIGURED.warning(
             _WHAT,
@@ -59,10 +59,3 @@ def check_golden(settings: Settings | None, chunks: Path | None) -> Iterator[Fin
         )
     else:
         yield CONFIGURED.ok(_WHAT, f"{counts}, in {number_of(checked.chunks, 'chunk')}")
-
-
-def _count_orphans(fields: Mapping[str, object]) -> int:
-    nested = fields.get("reference")
-    holder = nested if isinstance(nested, Mapping) else fields
-    ids = holder.get("orphaned_ids")
-    return len(ids) if isinstance(ids, list) else int(ids is not None)

@@ -11,7 +11,7 @@ import asyncio
 import hashlib
 import json
 from array import array
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -140,7 +140,7 @@ class Archive:
         asked: MeasurementPlan,
         folder: Folder,
         shard: Shard,
-        ask_first: Callable[[], Awaitable[None]] | None,
+        ask_first: Callable[[], Coroutine[Any, Any, None]] | None,
     ) -> None:
         self._options = options
         self._ask_first = ask_first
@@ -201,7 +201,7 @@ class Archive:
         try:
             plan = self._plan(listed, advance, note)
             if plan.rows and self._ask_first is not None:
-                asyncio.run(_await_call(self._ask_first))
+                asyncio.run(self._ask_first())
             for table in engine(plan) if plan.rows else ():
                 with whole():
                     kept = self._keep(table)
@@ -314,10 +314,6 @@ class Archive:
         if rows:
             self._folder.write_part(table, about)
         return len(rows)
-
-
-async def _await_call(ask: Callable[[], Awaitable[None]]) -> None:
-    await ask()
 
 
 def giving(names: frozenset[str]) -> Callable[[Metric], bool]:

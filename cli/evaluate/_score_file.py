@@ -48,7 +48,8 @@ class ScoreFile:
             return
         try:
             if path.exists():
-                self._read(path)
+                with path.open("rb") as lines:
+                    self._index(path, lines)
             # Unbuffered: after a full disk, closing would otherwise write the rest of a buffer.
             self._file = os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT, 0o600), "r+b", buffering=0)
         except OSError as error:
@@ -70,7 +71,7 @@ class ScoreFile:
         known: dict[str, tuple[Score, ...]] = {}
         for offset, length in self._lines.get(bytes.fromhex(row.key), ()):
             self._file.seek(offset)
-            known.update(_final_scores(self._file.read(length)) or {})
+            known.update(_final_scores(self._file.read(length)))
         return known
 
     def add(self, row: Row, measured: Mapping[str, tuple[Score, ...]], verdict: Verdict | None) -> None:
@@ -111,10 +112,6 @@ class ScoreFile:
             ) from error
         return offset
 
-    def _read(self, path: Path) -> None:
-        with path.open("rb") as lines:
-            self._index(path, lines)
-
     def _index(self, path: Path, lines: Iterable[bytes]) -> None:
         offset = 0
         for line in lines:
@@ -142,7 +139,8 @@ def _row_of(line: bytes) -> bytes | None:
         return None
 
 
-def _final_scores(line: bytes) -> dict[str, tuple[Score, ...]] | None:
+def _final_scores(line: bytes) -> dict[str, tuple[Score, ...]]:
+    """Return the scores of a line that need not be measured again, by measurement."""
     try:
         record: dict[str, Any] = object_of(line)
         found = {
@@ -150,9 +148,5 @@ def _final_scores(line: bytes) -> dict[str, tuple[Score, ...]] | None:
             for measurement, dumped in record["measured"].items()
         }
     except (ValueError, KeyError, TypeError, AttributeError, ValidationError):
-        return None
-    return {measurement: scores for measurement, scores in found.items() if _is_final(scores)}
-
-
-def _is_final(scores: Iterable[Score]) -> bool:
-    return all(score.status in FINAL for score in scores)
+        return {}
+    return {by: scores for by, scores in found.items() if all(one.status in FINAL for one in scores)}

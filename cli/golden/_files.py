@@ -25,6 +25,8 @@ class GoldenRow:
     line: int
     fields: dict[str, Any]
     labels: tuple[GoldenLabel, ...]
+    orphaned: tuple[str, ...]
+    """Ids of labels that the file marks as orphaned."""
 
 
 def read_chunks(path: Path) -> Iterator[Chunk]:
@@ -55,8 +57,10 @@ def read_golden(path: Path, texts: Mapping[str, str]) -> list[GoldenRow]:
     """
     found: list[GoldenRow] = []
     for row in _rows(path, _LISTS):
-        labels = tuple(_labels(row.fields, texts, f"{str(path)!r}, line {row.line}"))
-        found.append(GoldenRow(row.line, row.fields, labels))
+        where = f"{str(path)!r}, line {row.line}"
+        orphaned = _strings(_holder(row.fields).get("orphaned_ids"), where)
+        labels = tuple(_labels(row.fields, orphaned, texts, where))
+        found.append(GoldenRow(row.line, row.fields, labels, tuple(orphaned)))
     return found
 
 
@@ -104,11 +108,16 @@ def repair_row(row: GoldenRow, outcomes: Sequence[LabelOutcome], texts: Mapping[
     return fields
 
 
-def _labels(fields: Mapping[str, Any], texts: Mapping[str, str], where: str) -> Iterator[GoldenLabel]:
+def _holder(fields: Mapping[str, Any]) -> Mapping[str, Any]:
     nested = fields.get("reference")
-    holder = nested if isinstance(nested, Mapping) else fields
+    return nested if isinstance(nested, Mapping) else fields
+
+
+def _labels(
+    fields: Mapping[str, Any], orphaned: Sequence[str], texts: Mapping[str, str], where: str
+) -> Iterator[GoldenLabel]:
     prefix = "reference_" if _COLUMN in fields else ""
-    place = fields if prefix else holder
+    place = fields if prefix else _holder(fields)
     ids = _strings(place.get(f"{prefix}context_ids"), where)
     contexts = _strings(place.get(f"{prefix}contexts"), where)
     anchors: dict[str, list[str]] = {}
@@ -117,7 +126,7 @@ def _labels(fields: Mapping[str, Any], texts: Mapping[str, str], where: str) -> 
             raise ConfigurationError(f"{where}: an anchor is an object with 'id' and 'text'")
         anchors.setdefault(str(anchor.get("id")), []).append(anchor["text"])
     beside = dict(zip(ids, contexts, strict=True)) if len(ids) == len(contexts) else {}
-    for name in dict.fromkeys([*ids, *_strings(holder.get("orphaned_ids"), where)]):
+    for name in dict.fromkeys([*ids, *orphaned]):
         known: list[str | None] = [*anchors.get(name, ())]
         for text in known or [beside.get(name, texts.get(name))]:
             yield GoldenLabel(name, text)

@@ -6,13 +6,15 @@ fields that quote them) are left out unless the command was started with them.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Collection, Mapping
 from datetime import datetime, timezone
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from ragmeter.metrics.errors import MissingDependencyError, RagmeterError
+from ragmeter.metrics.errors import ConfigurationError, MissingDependencyError, RagmeterError
 
 Range = Annotated[Literal["15m", "1h", "6h", "24h", "7d"], Field(description="How far back to look.")]
 Service = Annotated[str | None, Field(description="Only this service.")]
@@ -22,12 +24,27 @@ Workflow = Annotated[
 Segment = Annotated[str | None, Field(description="Only this part of the requests, e.g. language:zh.")]
 Limit = Annotated[int, Field(ge=1, le=100)]
 Said = Mapping[str, Any]
+_TOKENS = ("RAGMETER_SERVE_VIEW_TOKEN", "RAGMETER_SERVE_TOKEN")
 _TIMEOUT_S = 30.0
 _CAUSES = {
     401: "it wants a token: pass --token-file, or set RAGMETER_SERVE_VIEW_TOKEN",
     403: "its token is another one: see --token-file and RAGMETER_SERVE_VIEW_TOKEN",
     404: "it knows nothing of that",
 }
+
+
+def token_of(file: Path | None) -> str | None:
+    """Return the token for a server: that of a file, else that of a variable.
+
+    Raises:
+        ConfigurationError: The file cannot be read.
+    """
+    if file is None:
+        return next((value for name in _TOKENS if (value := os.environ.get(name))), None)
+    try:
+        return file.read_text("utf-8").strip() or None
+    except (OSError, ValueError) as error:
+        raise ConfigurationError(f"--token-file: cannot read {str(file)!r}: {error}") from None
 
 
 class UnreadableServerError(RagmeterError):

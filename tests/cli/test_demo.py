@@ -5,6 +5,7 @@ import re
 import socket
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from types import SimpleNamespace
 
 import pytest
 from loopback_server import QuietHandler, loopback_server
@@ -325,10 +326,8 @@ def test_a_judge_that_fails_is_said_once_with_an_example():
     failed = Score(
         name="faithfulness", value=None, status="judge_error", method="llm", definition="1", explanation="401"
     )
-    asked = [
-        DemoQuestion(question=one, answer="a", error=None, scores={"faithfulness": failed}, run=None)
-        for one in load_questions()[:3]
-    ]
+    scored = SimpleNamespace(scores={"faithfulness": failed})
+    asked = [DemoQuestion(one, "a", None, scored) for one in load_questions()[:3]]
     stats = RagMeter(exporters=[]).stats()
     outcome = DemoOutcome("langchain", None, asked, [], None, [], stats, 1.0)
     assert outcome.failures == [f"3 judge_error, e.g. faithfulness of {asked[0].question.question!r}: 401"]
