@@ -17,16 +17,6 @@ from ragmeter.metrics._files.json_lines import as_line, plain
 from ._console import say
 from ._interrupt import EXIT_INTERRUPTED, interrupted_line, interruptible
 
-__all__ = [
-    "EXIT_FAILED",
-    "EXIT_INTERRUPTED",
-    "EXIT_OUTPUT",
-    "EXIT_USAGE",
-    "exit_with_line",
-    "print_json",
-    "print_line",
-]
-
 EXIT_FAILED = 1
 EXIT_USAGE = 2
 EXIT_OUTPUT = 3
@@ -65,12 +55,13 @@ def _give_up_output() -> None:
 
 def print_json(value: object) -> None:
     """Print JSON on standard output, with escapes where its encoding is not UTF-8."""
-    encoding = (sys.stdout.encoding or "").lower().replace("-", "")
-    typer.echo(json.dumps(value, ensure_ascii=encoding != "utf8", indent=2))
+    typer.echo(json.dumps(value, ensure_ascii=_needs_escapes(), indent=2))
 
 
 def print_line(value: object) -> None:
     """Print JSON on one line of standard output, likewise."""
-    encoding = (sys.stdout.encoding or "").lower().replace("-", "")
-    line = as_line(plain(value), ascii_only=encoding != "utf8")
-    typer.echo(line.decode("utf-8"), nl=False)
+    typer.echo(as_line(plain(value), ascii_only=_needs_escapes()).decode("utf-8"), nl=False)
+
+
+def _needs_escapes() -> bool:
+    return (sys.stdout.encoding or "").lower().replace("-", "") != "utf8"

@@ -56,7 +56,6 @@ class MetricPage(NamedTuple):
     """The content of a metric's page."""
 
     meaning: Meaning
-    """The metric's description."""
     example: tuple[Score, ...]
     """The scores of `EXAMPLE`; empty if the metric asks a judge or an embedder."""
     thresholds: tuple[str, ...]

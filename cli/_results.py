@@ -28,11 +28,9 @@ class JudgedValue:
     value: float | None
     """The value on 0 to 1, whatever the score's range; None: no value."""
     status: str
-    """The score's status."""
     judge: str
     """The measurement: metric, version of formula and prompt, and the model if the file names it."""
     lower_is_better: bool = False
-    """Whether low values are the good ones."""
     asked_with: float = 1.0
     """Probability with which a cascade asked for the score, given that its request was selected for judging."""
 
@@ -60,6 +58,11 @@ class ScoredRequest:
     verdict: str = ""
     """``good``, ``suspect`` or ``bad``; empty: no verdict."""
 
+    def value_of(self, score: str) -> float | None:
+        """Return the judge's value of a score, or None."""
+        found = self.scores.get(score)
+        return None if found is None else found.value
+
     def probability_of(self, score: str) -> float:
         """Return the probability that the request was judged and that a cascade asked for this score."""
         found = self.scores.get(score)
@@ -73,9 +76,7 @@ class ResultFile:
     path: Path
     requests: tuple[ScoredRequest, ...]
     bad: tuple[BadRow, ...]
-    """Rows that could not be read."""
     has_texts: bool
-    """Whether it contains questions, contexts and answers."""
 
 
 def read_results(path: Path) -> ResultFile:

@@ -117,11 +117,9 @@ class SignalDelivery:
     signal: str
     """``traces``, ``logs`` or ``metrics``."""
     endpoint: str
-    """Address it was sent to."""
     items: int
     """Number of spans, log records or metric data points sent."""
     accepted: bool
-    """Whether the endpoint accepted it."""
     detail: str = ""
     """Error message of the endpoint or the network."""
 

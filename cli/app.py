@@ -28,12 +28,9 @@ from ._otlp import Protocol
 from .golden.commands import golden
 from .queue.commands import queue
 from .run.command import run
-from .stores import store
 
 if TYPE_CHECKING:
     from ragmeter.metrics.judge.protocol import Judge
-
-__all__ = ["app"]
 
 EXIT_OF = {"pass": 0, "fail": EXIT_FAILED, "inconclusive": 4, "blocked": 5}
 """By what `evaluate` decided."""
@@ -204,11 +201,12 @@ def evaluate(
         from ._metric_files import metrics_named
         from ._output_paths import check_output_paths
         from .evaluate._data import check_data, files_of, readable
+        from .evaluate._evaluation import EvaluateOptions
         from .evaluate._first_look import notes_on
         from .evaluate._html_report import check_page, write_page
         from .evaluate._markdown import write_markdown
         from .evaluate._report import evaluation_as_json, print_bad_rows, print_evaluation
-        from .evaluate.run import EvaluateOptions, read_baseline, run_evaluation
+        from .evaluate.run import read_baseline, run_evaluation
 
         # Before anything is opened, and long before a judge is paid.
         data = files_of(data or ())
@@ -506,4 +504,4 @@ for command in (serving.serve, worker, people.label, people.agreement, mcp):
 app.command(context_settings={"allow_interspersed_args": False})(run)
 app.add_typer(golden, name="golden")
 app.add_typer(queue, name="queue")
-app.add_typer(store, name="store")
+app.add_typer(serving.store, name="store")

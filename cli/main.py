@@ -12,8 +12,6 @@ from ragmeter.metrics.errors import MissingDependencyError
 
 from ._interrupt import EXIT_INTERRUPTED, interruptible
 
-__all__ = ["run"]
-
 _BROUGHT_BY = {
     "typer": ("typer", "cli"),
     "click": ("typer", "cli"),

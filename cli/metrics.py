@@ -19,8 +19,6 @@ from ragmeter.metrics.registry import known_metrics, resolve_metrics
 from ._console import Console
 from ._score_table import new_table
 
-__all__ = ["MetricFacts", "list_metrics", "print_metrics"]
-
 _COST = re.compile(r"^\s*Cost:\s*(.+?)(?=\n\s*\n|\n\s*[A-Z][A-Za-z ]*:|\Z)", re.DOTALL | re.MULTILINE)
 
 
@@ -32,7 +30,6 @@ class MetricFacts(NamedTuple):
     question: str
     """The question that the metric answers: the first sentence of its docstring."""
     scores: tuple[str, ...]
-    """Names of the metric's scores."""
     needs: tuple[str, ...]
     """Fields of the sample that the metric reads."""
     method: str
@@ -44,7 +41,6 @@ class MetricFacts(NamedTuple):
     target: str
     """The measured part: ``retrieval`` or ``answer``."""
     definition: str
-    """Version of the formula and prompt."""
 
 
 def list_metrics() -> list[MetricFacts]:

@@ -17,8 +17,6 @@ from ._docstring_options import options_from_docstring
 from ._ending import EXIT_FAILED, exit_with_line, print_json
 from ._interrupt import resumable
 
-__all__ = ["agreement", "label"]
-
 
 @options_from_docstring
 def label(

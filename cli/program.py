@@ -23,8 +23,6 @@ from typing import NoReturn
 
 from ragmeter.metrics import ConfigurationError
 
-__all__ = ["STARTUP", "become_program", "program_command"]
-
 STARTUP = "RAGMETER_STARTUP"
 """The variable with the functions to call, separated by commas."""
 _FOLDER = Path(__file__).parent / "startup"

@@ -18,8 +18,6 @@ from ragmeter.serve.store import StoreOptions
 if TYPE_CHECKING:
     from ragmeter.serve import Server
 
-__all__ = ["kafka_options", "run_server", "store_options", "summary"]
-
 _ALWAYS_REPORTED = ("exports", "spans", "requests")
 _OVERTIME_S = 5.0
 """Seconds after the time to drain until the process is forced to end."""

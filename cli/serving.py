@@ -1,4 +1,4 @@
-"""The command ``ragmeter serve`` and its options. `app` adds it to the others; `serve` runs the server."""
+"""The commands ``ragmeter serve`` and ``ragmeter store``, which `app` adds to the others."""
 
 from __future__ import annotations
 
@@ -16,8 +16,6 @@ from ._ending import EXIT_FAILED, exit_with_line
 from ._options import RetrievalSpanOption, RetrievalToolOption, Signal, ToolSeparatorOption, retrieval_rules
 from ._otlp import Protocol, choose_protocol
 from ._serve_config import configuration_lines, drop_contradicted, load_configuration
-
-__all__ = ["serve"]
 
 
 @options_from_docstring
@@ -183,3 +181,32 @@ def serve(  # noqa: D417 -- `_options` describes three of them
         complete = run_server(Server(front=front), say)
     if not complete:
         raise typer.Exit(EXIT_FAILED)
+
+
+store = typer.Typer(no_args_is_help=True, help="Maintain the store of `ragmeter serve`.")
+
+
+@store.callback()
+def _group() -> None:
+    """Maintain the store of ``ragmeter serve``."""
+
+
+@store.command()
+@options_from_docstring
+def backup(to: Path, where: str | None = None) -> None:
+    """Copy the store while its server runs.
+
+    Args:
+        to (PATH): A new file for the copy.
+        where (--store FILE): The store to copy. (default: that of ragmeter serve)
+    """
+    with exit_with_line():
+        from ragmeter.serve.store import back_up
+
+        from .serve import store_options
+
+        options = store_options(where, "7d", "1GB", texts=True)
+        if options.path is None:
+            raise ConfigurationError("the store is PostgreSQL: back it up with pg_dump")
+        back_up(options.path, to)
+        say(f"ragmeter store: copied {options.path} to {to}")

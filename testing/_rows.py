@@ -23,9 +23,7 @@ class TestedRow(NamedTuple):
     name: str
     """Name of the row in messages: its number, from 0, and the request id, if any."""
     scores: Mapping[str, Score]
-    """Scores of the row by name."""
     sample: RagSample | None
-    """The sample, if known."""
     judge: str = ""
     """The judge's model, if known."""
     result: ScoredRun | None = None

@@ -45,8 +45,6 @@ from ragmeter.quality.moments import JudgedMoments
 from ragmeter.quality.population import UNKNOWN_PROXY, proxy_value
 from ragmeter.quality.verdict_rates import VerdictRate, verdict_rates
 
-__all__ = ["Agreements", "Ceiling", "ScoreAgreement", "compare"]
-
 
 @dataclass(frozen=True, slots=True)
 class Ceiling:
@@ -251,9 +249,7 @@ def _correct_scores(
         "correct the judge by its errors alone"
     )
     values = [
-        (1 / one.probability_of(score), value)
-        for one in measured
-        if (value := one.scores[score].value) is not None
+        (1 / one.probability_of(score), value) for one in measured if (value := one.value_of(score)) is not None
     ]
     weight = sum(w for w, _ in values)
     good = sum(w for w, value in values if value >= judge_cut)
@@ -274,7 +270,7 @@ def _is_same_drawing(score: str, chosen: Sequence[LabelledRequest], measured: Se
         return False
     labelled = {one.request for one in found if one is not None}
     last = max(place_of(name) for name in labelled)
-    reached = sum(place_of(one.request) <= last and one.scores[score].value is not None for one in measured)
+    reached = sum(place_of(one.request) <= last and one.value_of(score) is not None for one in measured)
     return len(labelled) >= 0.9 * reached
 
 

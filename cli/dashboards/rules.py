@@ -14,8 +14,6 @@ from string import Template
 
 from ragmeter.quality.objectives import Objective
 
-__all__ = ["RuleSettings", "rules_text"]
-
 SERVICE = "job, deployment_environment_name"
 """The labels that identify a service."""
 WORKFLOW = f"{SERVICE}, gen_ai_workflow_name"

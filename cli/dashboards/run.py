@@ -14,8 +14,6 @@ from ragmeter.quality.objectives import Objective, Objectives, parse_objectives
 
 from .rules import rules_text
 
-__all__ = ["dashboard_files", "print_written", "write_dashboards"]
-
 STACK = (
     "collector.yaml",
     "compose.yaml",
@@ -63,7 +61,11 @@ def write_dashboards(directory: Path, *, force: bool = False, objectives: Sequen
     texts = {directory / path: text for path, text in dashboard_files(known).items()}
     try:
         if not force:
-            edited = [str(path) for path, text in texts.items() if _differs(path, text)]
+            edited = [
+                str(path)
+                for path, text in texts.items()
+                if path.exists() and path.read_bytes() != text.encode()
+            ]
             if edited:
                 raise ConfigurationError(
                     f"{', '.join(edited)} would be overwritten; pass --force or another --out"
@@ -74,10 +76,6 @@ def write_dashboards(directory: Path, *, force: bool = False, objectives: Sequen
     except OSError as error:
         raise ConfigurationError(f"cannot write to {directory}: {error}") from error
     return list(texts)
-
-
-def _differs(path: Path, text: str) -> bool:
-    return path.exists() and path.read_bytes() != text.encode()
 
 
 def print_written(written: list[Path], directory: Path, console: Console) -> None:

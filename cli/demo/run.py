@@ -34,16 +34,6 @@ from ._embedding import HashedNgramEmbedding
 from ._responders import choose_responder
 from .corpus import CorpusQuestion, load_chunks, load_questions
 
-__all__ = [
-    "Application",
-    "DemoOutcome",
-    "DemoQuestion",
-    "Framework",
-    "application",
-    "run_demo",
-    "worst_request",
-]
-
 Framework = Literal["langchain", "llama-index"]
 
 _MODULES: Mapping[str, tuple[str, str, str]] = {
@@ -64,11 +54,8 @@ class Application:
     ask: Callable[[str], str]
     """Asks the application one question and returns the answer."""
     model: str
-    """Name of the model that writes the answers."""
     snippet: str
-    """Code to attach ragmeter to one's own application of this framework."""
     chunk_count: int
-    """Number of indexed chunks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,11 +63,9 @@ class DemoQuestion:
     """One question of the demo and its outcome."""
 
     question: CorpusQuestion
-    """The question and its reference."""
     answer: str | None
     """The application's answer; None if it raised."""
     error: str | None
-    """The application's error as text."""
     run: ScoredRun | None
     """The captured request, with all its scores."""
 
@@ -100,19 +85,12 @@ class DemoOutcome:
     """All results, for the report."""
 
     framework: Framework
-    """The framework of the application."""
     application: Application
-    """The application."""
     asked: Sequence[DemoQuestion]
-    """The questions, in order."""
     summaries: Sequence[ScoreSummary]
-    """Summaries, one per score name."""
     collected: CollectedTelemetry
-    """The telemetry that went through the OpenTelemetry SDK."""
     deliveries: Sequence[SignalDelivery]
-    """Answers of the backend, if one was given."""
     stats: MeterStats
-    """The meter's own counters."""
     duration_s: float
     """Wall time of all requests and their scoring, in seconds."""
 

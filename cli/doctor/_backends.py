@@ -40,11 +40,9 @@ class Destination:
     signal: str
     """``traces``, ``logs`` or ``metrics``."""
     protocol: Protocol
-    """Protocol of the address."""
     endpoint: str
     """The full address: over HTTP with the signal's path."""
     variable: str
-    """The variable or option that named it."""
 
     @property
     def secrets(self) -> tuple[str, ...]:

@@ -16,9 +16,7 @@ class Finding:
     """The result of one check."""
 
     area: Area
-    """The part of the examination."""
     what: str
-    """The subject of the check."""
     state: State
     """``ok``; ``skipped``: not wanted or not possible here; ``warning``: works, but may not be as intended;
     ``failed``: must be fixed."""
@@ -33,7 +31,6 @@ class ExaminationPart:
     """One part of the examination; creates that part's findings."""
 
     area: Area
-    """Name of the part."""
 
     def ok(self, what: str, detail: str) -> Finding:
         """Return the finding that something works."""
@@ -62,9 +59,4 @@ REQUESTS = ExaminationPart("requests")
 
 def worst(findings: Iterable[Finding]) -> State:
     """Return the worst state among `findings`; ``ok`` if there are none."""
-    states = {one.state for one in findings}
-    found: State = "ok"
-    for state in _ORDER:
-        if state in states:
-            found = state
-    return found
+    return max((one.state for one in findings), key=_ORDER.index, default="ok")

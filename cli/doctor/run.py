@@ -17,8 +17,6 @@ from ._packages import check_packages, installed_version
 from ._queue import check_queue
 from ._redis import check_shared
 
-__all__ = ["examine"]
-
 
 def examine(otlp: str | None = None, chunks: Path | None = None, *, judge: bool = True) -> Iterator[Finding]:
     """Run every check and yield each finding at once.

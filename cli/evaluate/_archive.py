@@ -12,7 +12,7 @@ import hashlib
 import json
 from array import array
 from collections.abc import Callable, Coroutine, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -25,12 +25,12 @@ from ragmeter.fleet.tables import scores_as_table
 from ragmeter.metrics import Metric
 from ragmeter.metrics._files.rows import BadRow, RawRow, open_rows
 from ragmeter.metrics._files.samples import Row, sample_row
+from ragmeter.metrics._files.scratch_database import scratch_database
 from ragmeter.metrics.results import SampleScores
 from ragmeter.scorer import Scorer
 
 from ._by_segment import BySegment
 from ._evaluation import EvaluateOptions
-from ._known_rows import KnownRows
 from ._parts import Folder, ListWriter, Shard, description_of, segment_column
 from ._score_file import FINAL
 
@@ -56,12 +56,31 @@ class MeasurementPlan:
 
     def as_json(self) -> dict[str, Any]:
         """Return the plan as JSON-ready fields."""
-        return {
-            "measurements": self.measurements,
-            "spared": self.spared,
-            "judge_model": self.judge_model,
-            "mark": self.mark,
-        }
+        return asdict(self) | {"mark": self.mark}
+
+
+class KnownRows:
+    """The measurements of each scored row, in a private database on disk."""
+
+    def __init__(self) -> None:
+        self._database = scratch_database(self)
+        self._database.execute("CREATE TABLE known (row BLOB PRIMARY KEY, measured INTEGER) WITHOUT ROWID")
+        self._numbers: dict[frozenset[str], int] = {}
+        self._measured: list[frozenset[str]] = []
+
+    def of(self, key: bytes) -> frozenset[str]:
+        """Return the measurements of a row; an empty set for an unscored one."""
+        query = "SELECT measured FROM known WHERE row = ?"
+        found = self._database.execute(query, (key,)).fetchone()
+        return frozenset() if found is None else self._measured[found[0]]
+
+    def add(self, key: bytes, measured: frozenset[str]) -> None:
+        """Add measurements of a row."""
+        everything = self.of(key) | measured
+        number = self._numbers.setdefault(everything, len(self._numbers))
+        if number == len(self._measured):
+            self._measured.append(everything)
+        self._database.execute("INSERT OR REPLACE INTO known VALUES (?, ?)", (key, number))
 
 
 def known_rows(folder: Folder) -> tuple[KnownRows, list[Path]]:

@@ -49,7 +49,6 @@ class Shard(NamedTuple):
     number: int
     """Counted from 0."""
     of: int
-    """Number of pieces."""
 
     def __str__(self) -> str:
         """Return the form ``i/n``."""

@@ -34,7 +34,6 @@ class ListedRow(NamedTuple):
     in_several: bool
     """Whether several parts have scores of the row."""
     segments: tuple[str, ...]
-    """Values of the row's segments."""
 
 
 class RowList:

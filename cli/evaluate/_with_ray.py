@@ -10,7 +10,7 @@ import csv
 import pickle
 from array import array
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from pathlib import Path
 
@@ -51,7 +51,9 @@ def scored_by_ray(
         ConfigurationError: As of `cluster` and `score_tables`.
     """
     pieces = [
-        _RowReading(path.resolve(), plan.lines[number], plan.missing[number], csv.field_size_limit())
+        partial(
+            _tables_to_score, path.resolve(), plan.lines[number], plan.missing[number], csv.field_size_limit()
+        )
         for number, path in enumerate(options.files)
         if plan.lines[number]
     ]
@@ -69,7 +71,7 @@ def scored_by_ray(
             )
         for table in score_tables(
             pieces,
-            _Building(scorer, plan.names, judge, options.with_text, options.columns),
+            partial(_RowScoring, scorer, judge, plan.names, options.columns, options.with_text),
             processes=processes,
             rows=rows,
         ):
@@ -78,73 +80,61 @@ def scored_by_ray(
             yield table.drop_columns([_CALLS]).cast(SCORES)
 
 
-@dataclass(frozen=True)
-class _RowReading:
-    """Reads the rows of a file to score."""
-
-    path: Path
-    lines: array[int]
-    missing: array[int]
-    cell: int
-    """Most characters of a CSV cell."""
-
-    def __call__(self) -> Iterator[pa.Table]:
-        csv.field_size_limit(self.cell)
-        found = self._wanted_rows()
-        while some := list(islice(found, ROWS)):
-            rows, missing = zip(*some, strict=True)
-            yield pa.table([list(rows), list(missing)], schema=_ROW)
-
-    def _wanted_rows(self) -> Iterator[tuple[bytes, int]]:
-        wanted = zip(self.lines, self.missing, strict=True)
-        line, missing = next(wanted, (-1, 0))
-        for raw in open_rows(self.path):
-            if raw.line == line:
-                yield pickle.dumps(tuple(raw), pickle.HIGHEST_PROTOCOL), missing
-                line, missing = next(wanted, (-1, 0))
-                if line < 0:
-                    return
+def _tables_to_score(path: Path, lines: array[int], missing: array[int], cell: int) -> Iterator[pa.Table]:
+    """Read the rows of a file to score; `cell` is the most characters of a CSV cell."""
+    csv.field_size_limit(cell)
+    found = _rows_to_score(path, zip(lines, missing, strict=True))
+    while some := list(islice(found, ROWS)):
+        rows, lacking = zip(*some, strict=True)
+        yield pa.table([list(rows), list(lacking)], schema=_ROW)
 
 
-@dataclass(frozen=True)
-class _Building:
-    """Makes the scorer, in a process of Ray's."""
-
-    scorer: Scorer
-    names: Sequence[frozenset[str]]
-    judge: Judge | None
-    with_text: bool
-    columns: Columns
-
-    def __call__(self) -> _RowScoring:
-        return _RowScoring(self)
+def _rows_to_score(path: Path, wanted: Iterator[tuple[int, int]]) -> Iterator[tuple[bytes, int]]:
+    line, missing = next(wanted, (-1, 0))
+    for raw in open_rows(path):
+        if raw.line == line:
+            yield pickle.dumps(tuple(raw), pickle.HIGHEST_PROTOCOL), missing
+            line, missing = next(wanted, (-1, 0))
+            if line < 0:
+                return
 
 
 class _RowScoring:
-    """Scores rows of the data set."""
+    """Scores rows of the data set, in a process of Ray's."""
 
-    def __init__(self, asked: _Building) -> None:
-        self._asked = asked
+    def __init__(
+        self,
+        scorer: Scorer,
+        judge: Judge | None,
+        names: Sequence[frozenset[str]],
+        columns: Columns,
+        with_text: bool,
+    ) -> None:
+        self._scorer = scorer
+        self._judge = judge
+        self._names = names
+        self._columns = columns
+        self._with_text = with_text
         self._calls: list[JudgeCall] = []
         self._counted = (0, 0, 0.0)
         # Both were pickled together, so this is the judge that the scorer uses.
-        if asked.judge is not None:
-            asked.judge.subscribe(self._calls.append)
+        if judge is not None:
+            judge.subscribe(self._calls.append)
 
     def __call__(self, table: pa.Table) -> pa.Table:
-        scorer = self._asked.scorer
+        scorer = self._scorer
         found: list[tuple[Row, SampleScores]] = []
         of_missing: dict[int, list[Row]] = {}
         columns = (table.column(name).to_pylist() for name in _ROW.names)
         for content, missing in zip(*columns, strict=True):
-            row = sample_row(RawRow(*pickle.loads(content)), self._asked.columns)  # noqa: S301 -- this program's own
+            row = sample_row(RawRow(*pickle.loads(content)), self._columns)  # noqa: S301 -- this program's own
             # A row that has changed since is not scored; the report counts it as missing.
             if isinstance(row, Row):
                 of_missing.setdefault(missing, []).append(row)
         for missing, rows in of_missing.items():
-            scores = scorer.score([row.sample for row in rows], only=giving(self._asked.names[missing]))
+            scores = scorer.score([row.sample for row in rows], only=giving(self._names[missing]))
             found += zip(rows, scores, strict=True)
-        scored_rows = scores_as_table(found, scorer.measurements, with_text=self._asked.with_text)
+        scored_rows = scores_as_table(found, scorer.measurements, with_text=self._with_text)
         stats: list[bytes | None] = [None] * len(scored_rows)
         if stats:
             stats[0] = self._new_judge_stats()
@@ -152,8 +142,7 @@ class _RowScoring:
 
     def _new_judge_stats(self) -> bytes | None:
         """Return the judge's calls since the previous report."""
-        judge = self._asked.judge
-        if judge is None:
+        if (judge := self._judge) is None:
             return None
         calls, self._calls[:] = tuple(self._calls), ()
         stats = judge.stats

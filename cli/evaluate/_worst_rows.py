@@ -20,7 +20,6 @@ class WorstRow:
     """A row with its scores and verdict."""
 
     row: Row
-    """The row."""
     scores: Mapping[str, Score]
     """Its scores, with their evidence."""
     verdict: Verdict | None
@@ -49,16 +48,7 @@ class WorstRows:
         place: int,
         in_full: Callable[[], tuple[Mapping[str, Score], Verdict | None]] | None = None,
     ) -> None:
-        """Keep a row if it is among the worst so far. Rows come in any order.
-
-        Args:
-            row: The row.
-            scores: Its scores.
-            verdict: Its verdict.
-            question: A key of its question.
-            place: Its place in the data set, ascending.
-            in_full: Returns scores and verdict with their evidence; None: they already have it.
-        """
+        """Keep a row if it is among the worst so far, as `EvaluationSums.add` gives it; in any order."""
         badness = badness_of(scores.values(), None if verdict is None else verdict.word)
         if badness.is_perfect:
             return

@@ -34,8 +34,6 @@ from ._recorded_scores import evaluate_recorded, is_recorded
 from ._score_file import ScoreFile
 from ._sums import EvaluationSums
 
-__all__ = ["EvaluateOptions", "EvaluationReport", "read_baseline", "run_evaluation"]
-
 
 def choose_metrics(options: EvaluateOptions) -> list[Metric]:
     """Return the metrics of the option.

@@ -11,8 +11,6 @@ from ragmeter.cli._console import Console
 from ragmeter.cli._docstring_options import options_from_docstring
 from ragmeter.cli._ending import EXIT_FAILED, exit_with_line, print_json
 
-__all__ = ["EXIT_UNSURE", "golden"]
-
 EXIT_UNSURE = 5
 """As `ragmeter evaluate` ends if evidence is missing."""
 

@@ -23,8 +23,6 @@ from ragmeter.metrics._files.json_lines import as_line
 from ._anchors import COVERED, FILLED, GoldenLabel, Index, Kind, LabelOutcome
 from ._files import GoldenRow, read_chunks, read_golden, repair_row
 
-__all__ = ["GoldenCheck", "check_labels", "print_checked"]
-
 _MEANINGS: dict[Kind, str] = {
     "valid": "its chunk still holds its text",
     "re-anchorable": "its text stands under another id",
@@ -43,9 +41,7 @@ class GoldenCheck:
 
     outcomes: tuple[tuple[GoldenRow, tuple[LabelOutcome, ...]], ...]
     chunks: int
-    """Number of chunks in the index."""
     written: bool
-    """Whether the repaired set was written."""
 
     @property
     def found(self) -> list[tuple[GoldenRow, GoldenLabel, LabelOutcome]]:

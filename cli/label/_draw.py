@@ -62,11 +62,7 @@ def pick_worst(results: ResultFile, score: str, count: int) -> Drawing:
     Raises:
         ConfigurationError: No request has a value of the judge.
     """
-    known = [
-        (value, one)
-        for one in _able(results, score)
-        if (verdict := one.scores.get(score)) is not None and (value := verdict.value) is not None
-    ]
+    known = [(value, one) for one in _able(results, score) if (value := one.value_of(score)) is not None]
     if not known:
         raise ConfigurationError(f"--worst: no request of {str(results.path)!r} has a value of {score}")
     turned = known[0][1].scores[score].lower_is_better
@@ -84,7 +80,4 @@ def _able(results: ResultFile, score: str) -> list[ScoredRequest]:
             "must read; JsonlExporter(path, include_content=True) writes texts, and with scores of "
             "`ragmeter evaluate --out` name the data set: --data DATA"
         )
-    has_value = [
-        one for one in able if (verdict := one.scores.get(score)) is not None and verdict.value is not None
-    ]
-    return has_value or able
+    return [one for one in able if one.value_of(score) is not None] or able

@@ -31,8 +31,6 @@ from ._draw import Drawing, draw, pick_worst
 from ._screen import Screen, grade_of
 from ._wording import WORDINGS
 
-__all__ = ["LabelOptions", "run_labelling"]
-
 LEAST_FOR_MEAN = 30
 """Labels before the first display of the mean so far; with so few, it is shown only"""
 EVERY = 10
@@ -189,7 +187,6 @@ class _Session:
 
     def _keep(self, request: ScoredRequest, value: float | None) -> None:
         verdict = request.scores.get(self._options.score)
-        relevance = request.scores.get("lexical_context_relevance")
         label = Label(
             request=request.request,
             score=self._options.score,
@@ -198,12 +195,12 @@ class _Session:
             at=datetime.now(timezone.utc).isoformat(timespec="milliseconds"),
             scale=self._options.scale,
             probability=self._drawing.probability,
-            judged=None if verdict is None else verdict.value,
+            judged=request.value_of(self._options.score),
             judge="" if verdict is None else verdict.judge,
             judge_probability=request.probability_of(self._options.score),
             source=self._options.results.name,
             verdict=request.verdict,
-            relevance=None if relevance is None else relevance.value,
+            relevance=request.value_of("lexical_context_relevance"),
         )
         try:
             with whole():

@@ -12,8 +12,6 @@ from ragmeter.metrics.errors import MissingDependencyError
 
 from ._reading import ServerApi, UnreadableServerError
 
-__all__ = ["tools"]
-
 _HOMES = (("mcp.server.mcpserver", "MCPServer"), ("mcp.server.fastmcp", "FastMCP"))
 """Module of the server in the protocol's SDK: since 2.0, and before."""
 _ABOUT = """\

@@ -12,8 +12,6 @@ import typer
 from ragmeter.cli._console import Console, say
 from ragmeter.cli._ending import EXIT_FAILED, exit_with_line, print_json
 
-__all__ = ["queue"]
-
 queue = typer.Typer(help="Maintain the queue of requests that workers score.", no_args_is_help=True)
 _dead = typer.Typer(
     help="Requests that could not be scored: list, replay or delete them.", no_args_is_help=True

@@ -15,8 +15,6 @@ from ragmeter.fleet.payload import MessageContent, UnreadableError, unpack
 from ragmeter.fleet.queue import DeadLetter, Queue, QueueStatus, open_queue
 from ragmeter.metrics import ConfigurationError
 
-__all__ = ["letters", "print_letters", "print_status", "queue_at"]
-
 _UNITS = ((86_400.0, "d"), (3_600.0, "h"), (60.0, "min"))
 
 

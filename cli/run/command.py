@@ -18,8 +18,6 @@ from ragmeter.metrics import ConfigurationError
 
 from .plan import PLAN, Plan
 
-__all__ = ["run"]
-
 _BEGIN = "ragmeter.cli.run.inside:begin"
 
 

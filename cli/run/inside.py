@@ -24,7 +24,7 @@ from ragmeter.exporters.console import ConsoleExporter
 from ragmeter.exporters.jsonl import JsonlExporter
 from ragmeter.exporters.otel import OpenTelemetryExporter
 from ragmeter.exporters.phoenix import PhoenixAnnotations
-from ragmeter.exporters.protocol import Exporter
+from ragmeter.exporters.protocol import Exporter, UnbufferedExporter
 from ragmeter.metrics import RagmeterError
 from ragmeter.settings.config import read_settings
 from ragmeter.settings.destinations import beside, exporters_of
@@ -32,10 +32,8 @@ from ragmeter.settings.from_settings import meter_arguments, spans_exporter
 
 from .plan import PLAN, Plan
 
-__all__ = ["begin"]
 
-
-class _VerdictCounts:
+class _VerdictCounts(UnbufferedExporter):
     """An exporter that counts verdicts by word, for the last line."""
 
     def __init__(self) -> None:
@@ -45,13 +43,6 @@ class _VerdictCounts:
         for scored in batch:
             if not scored.late:
                 self.words[scored.verdict.word if scored.verdict else "unknown"] += 1
-
-    def flush(self, timeout_s: float) -> bool:
-        del timeout_s
-        return True
-
-    def shutdown(self, timeout_s: float) -> None:
-        del timeout_s
 
 
 class _Display:

@@ -14,8 +14,6 @@ from urllib.request import ProxyHandler, build_opener
 
 from ragmeter.metrics import ConfigurationError
 
-__all__ = ["PageAddress", "page_on_this_machine"]
-
 PORTS = range(4318, 4328)
 """Ports to search for a page; a new one is started on the first free port."""
 START_S = 60.0

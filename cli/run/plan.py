@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Literal, NamedTuple
 
-__all__ = ["PLAN", "Plan"]
-
 PLAN = "_RAGMETER_RUN"
 """The private variable that holds a `Plan`, as JSON."""
 
@@ -22,4 +20,3 @@ class Plan(NamedTuple):
     url: str
     """Address to send to, and to look at."""
     protocol: str = "http/protobuf"
-    """Protocol for sending."""

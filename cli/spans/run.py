@@ -21,8 +21,6 @@ from ragmeter.metrics.registry import default_metrics
 
 from ._files import BadInput, read_file
 
-__all__ = ["Recording", "as_row", "read_recording", "scores_of"]
-
 
 @dataclass(slots=True)
 class Recording:
@@ -31,9 +29,6 @@ class Recording:
     requests: list[FoundRequest] = field(default_factory=list)
     """The requests, by the start of their traces."""
     bad: list[BadInput] = field(default_factory=list)
-    """Unreadable files and lines."""
-    spans: int = 0
-    """Number of spans."""
     invalid: int = 0
     """Number of spans without an id."""
     accounts: Accounts = field(default_factory=Accounts)
@@ -73,7 +68,6 @@ def read_recording(files: Iterable[Path], tools: Sequence[RetrievalTool] = ()) -
             recording.invalid += part.invalid
             assembler.add(part.spans, part.logs)
     assembler.drain()
-    recording.spans = assembler.stats().spans
     traces.sort(key=lambda item: item[0])
     recording.requests = [found for _, requests in traces for found in requests]
     return recording

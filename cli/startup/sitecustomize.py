@@ -8,8 +8,6 @@ import os
 import sys
 from importlib import import_module
 
-__all__: list[str] = []
-
 
 def _begin() -> None:
     here = os.path.realpath(os.path.dirname(__file__))  # noqa: PTH120 -- pathlib is not loaded for this

@@ -14,8 +14,6 @@ from ragmeter.settings.from_settings import worker_arguments
 
 from ._sdk import WorkerTelemetry, has_provider, wanted_signals
 
-__all__ = ["queue_of", "run"]
-
 
 def queue_of(given: str | None, settings: Settings) -> str:
     """Return the URL of the queue.

@@ -28,11 +28,9 @@ class Chunk:
     id: str
     """Article and number of the paragraph, counted from 1: ``ru-baikal#2``."""
     title: str
-    """Title of the article."""
     language: str
     """``en``, ``ru`` or ``zh``."""
     text: str
-    """Text of the paragraph."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,9 +38,7 @@ class CorpusQuestion:
     """One line of ``questions.jsonl``."""
 
     question: str
-    """The question."""
     answer: str
-    """The golden answer."""
     contexts: tuple[str, ...]
     """The golden sentences, each verbatim from one chunk; empty if the library has no answer."""
     context_ids: tuple[str, ...]
