@@ -3,13 +3,13 @@
 import json
 import re
 import socket
+from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from types import SimpleNamespace
 
 import pytest
-from loopback_server import QuietHandler, loopback_server
-from openai_server import OpenAIServer
+from openai_server import OpenAIServer, content, error
 from python_process import plain_environment, run_python
 from typer.testing import CliRunner
 
@@ -277,33 +277,10 @@ def test_protocol_follows_the_port_unless_told(url, protocol, expected):
     assert choose_protocol(url, protocol) == expected
 
 
-class _Endpoint(QuietHandler):
-    def do_POST(self):
-        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        self.server.bodies.append(body)
-        status, reply = self.server.status, {"error": {"message": "no"}}
-        if status == 200:
-            message = {"role": "assistant", "content": "From the endpoint."}
-            reply = {
-                "id": "1",
-                "object": "chat.completion",
-                "created": 1,
-                "model": body["model"],
-                "choices": [{"index": 0, "message": message, "finish_reason": "stop"}],
-            }
-        payload = json.dumps(reply).encode()
-        self.send_response(status)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(payload)))
-        self.end_headers()
-        self.wfile.write(payload)
-
-
 @pytest.fixture
 def endpoint():
-    with loopback_server(_Endpoint) as server:
-        server.bodies, server.status = [], 200
-        server.url += "/v1"
+    with OpenAIServer() as server:
+        server.script.extend([content("From the endpoint.")] * len(SHORT))
         yield server
 
 
@@ -313,13 +290,13 @@ def test_a_configured_endpoint_writes_the_answers(short, endpoint):
     results = json.loads(done.stdout)
     assert results["model"] == "tiny"
     assert {one["answer"] for one in results["requests"]} == {"From the endpoint."}
-    assert {body["model"] for body in endpoint.bodies} == {"tiny"}
+    assert {one.body["model"] for one in endpoint.requests} == {"tiny"}
 
 
 def test_offline_ignores_the_configured_endpoint(short, endpoint):
     done = short("--json", "--offline", OPENAI_BASE_URL=endpoint.url)
     assert done.returncode == 0, done.stderr
-    assert endpoint.bodies == []
+    assert endpoint.requests == []
 
 
 def test_a_judge_that_fails_is_said_once_with_an_example():
@@ -335,7 +312,7 @@ def test_a_judge_that_fails_is_said_once_with_an_example():
 
 def test_a_failing_endpoint_fails_requests_not_the_demo(short, endpoint):
     """Each failed request is still a scored sample: its retrieval happened."""
-    endpoint.status = 401
+    endpoint.script = deque([error(401)] * len(SHORT))
     done = short("--json", OPENAI_BASE_URL=endpoint.url, OPENAI_API_KEY="sk-secret-key")
     assert done.returncode == 1
     results = json.loads(done.stdout)

@@ -10,7 +10,6 @@ import pytest
 from embedding_server import EmbeddingServer
 from loopback_server import QuietHandler, loopback_server
 from openai_server import OpenAIServer, error, well_formed
-from otlp_receiver import OtlpReceiver
 from typer.testing import CliRunner
 
 from ragmeter.cli._telemetry import SignalDelivery
@@ -57,6 +56,15 @@ def about(findings, *words):
     return found[0]
 
 
+@pytest.fixture
+def judge(monkeypatch):
+    """A judge that the environment names."""
+    with OpenAIServer() as server:
+        monkeypatch.setenv("RAGMETER_JUDGE_MODEL", "scripted")
+        monkeypatch.setenv("RAGMETER_JUDGE_BASE_URL", server.url)
+        yield server
+
+
 @contextmanager
 def http_server(accepts, refusal=405):
     """A server that answers 200 to the given paths and a status to others."""
@@ -78,21 +86,17 @@ def test_without_configuration_both_frameworks_are_scored_and_the_missing_endpoi
     assert {one["area"] for one in findings} == {"installed", "configured", "reachable", "test request"}
 
 
-def test_a_scored_request_arrives_at_the_configured_endpoint(monkeypatch):
-    receiver = OtlpReceiver()
-    try:
-        monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", receiver.url)
-        monkeypatch.setenv("OTEL_EXPORTER_OTLP_PROTOCOL", "http/protobuf")
-        code, state, findings = doctor()
-    finally:
-        receiver.close()
+def test_a_scored_request_arrives_at_the_configured_endpoint(monkeypatch, otlp):
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", otlp.url)
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_PROTOCOL", "http/protobuf")
+    code, state, findings = doctor()
     assert (code, state) == (0, "skipped")
     for signal in ("traces", "logs", "metrics"):
-        assert "accepted" in about(findings, f"{signal} to {receiver.url}/v1/{signal}")["detail"]
-    names = {span.name for span in receiver.spans}
+        assert "accepted" in about(findings, f"{signal} to {otlp.url}/v1/{signal}")["detail"]
+    names = {span.name for span in otlp.spans}
     assert any(name.startswith("invoke_workflow") for name in names)
     question = load_questions()[0]
-    assert not [t for t in (question.question, question.answer) if t.encode() in b"".join(receiver.bodies)]
+    assert not [t for t in (question.question, question.answer) if t.encode() in b"".join(otlp.bodies)]
 
 
 @pytest.mark.parametrize(
@@ -145,12 +149,10 @@ def test_an_endpoint_that_is_no_address_is_explained_and_not_shown(url):
     assert "hunter2" not in json.dumps(findings)
 
 
+@pytest.mark.usefixtures("judge")
 def test_a_judge_that_answers_scores_the_test_request(monkeypatch):
-    with OpenAIServer() as server:
-        monkeypatch.setenv("RAGMETER_JUDGE_MODEL", "scripted")
-        monkeypatch.setenv("RAGMETER_JUDGE_BASE_URL", server.url)
-        monkeypatch.setenv("RAGMETER_METRICS", "context_relevancy")
-        code, _, findings = doctor()
+    monkeypatch.setenv("RAGMETER_METRICS", "context_relevancy")
+    code, _, findings = doctor()
     assert code == 0
     assert "scripted at 127.0.0.1 answered" in about(findings, "judge", "answered")["detail"]
     assert "context_relevancy" in about(findings, "LangChain", "scores")["detail"]
@@ -165,23 +167,19 @@ def test_a_judge_that_answers_scores_the_test_request(monkeypatch):
         (set(), False, "warning", "json_schema no (400), json_object no (400)"),
     ],
 )
-def test_what_the_judges_endpoint_takes_is_found_out(monkeypatch, supports, silent, state, told):
+def test_what_the_judges_endpoint_takes_is_found_out(monkeypatch, judge, supports, silent, state, told):
     """Before the first real request has to, even where it refuses without a word."""
-    with OpenAIServer() as server:
-        server.supports = {"json_schema", "json_object"} if silent else supports
+    judge.supports = {"json_schema", "json_object"} if silent else supports
 
-        def refusing(request):
-            kind = request.body.get("response_format", {}).get("type")
-            if kind == "json_schema":
-                return error(400, "bad", "no")
-            return well_formed(request, lambda request, item_id: True)
+    def refusing(request):
+        if request.body.get("response_format", {}).get("type") == "json_schema":
+            return error(400, "bad", "no")
+        return well_formed(request, lambda request, item_id: True)
 
-        if silent:
-            server.script.extend([refusing] * 40)
-        monkeypatch.setenv("RAGMETER_JUDGE_MODEL", "scripted")
-        monkeypatch.setenv("RAGMETER_JUDGE_BASE_URL", server.url)
-        monkeypatch.setenv("RAGMETER_METRICS", "context_relevancy")
-        code, _, findings = doctor()
+    if silent:
+        judge.script.extend([refusing] * 40)
+    monkeypatch.setenv("RAGMETER_METRICS", "context_relevancy")
+    code, _, findings = doctor()
     takes = about(findings, "judge takes")
 
     assert code == 0
@@ -214,21 +212,15 @@ def _of_queue(folder):
     return [(one["state"], one["detail"]) for one in findings if str(folder) in one["what"]]
 
 
-def test_no_judge_leaves_a_configured_judge_in_peace(monkeypatch):
-    with OpenAIServer() as server:
-        monkeypatch.setenv("RAGMETER_JUDGE_MODEL", "scripted")
-        monkeypatch.setenv("RAGMETER_JUDGE_BASE_URL", server.url)
-        code, _, _ = doctor("--no-judge")
-        assert (code, server.requests) == (0, [])
+def test_no_judge_leaves_a_configured_judge_in_peace(judge):
+    code, _, _ = doctor("--no-judge")
+    assert (code, judge.requests) == (0, [])
 
 
-def test_a_refused_key_is_named_and_not_shown(monkeypatch):
-    with OpenAIServer() as server:
-        server.script.extend([error(401, "invalid_api_key")] * 20)
-        monkeypatch.setenv("RAGMETER_JUDGE_MODEL", "scripted")
-        monkeypatch.setenv("RAGMETER_JUDGE_BASE_URL", server.url)
-        monkeypatch.setenv("RAGMETER_JUDGE_API_KEY", "sk-very-secret")
-        code, _, findings = doctor()
+def test_a_refused_key_is_named_and_not_shown(monkeypatch, judge):
+    judge.script.extend([error(401, "invalid_api_key")] * 20)
+    monkeypatch.setenv("RAGMETER_JUDGE_API_KEY", "sk-very-secret")
+    code, _, findings = doctor()
     assert code == 1
     refused = about(findings, "judge", "judge_error")
     assert "RAGMETER_JUDGE_API_KEY" in refused["fix"]

@@ -6,7 +6,6 @@ from functools import partial
 from io import StringIO
 
 import pytest
-from otlp_receiver import OtlpReceiver
 from python_process import plain_environment, run_python
 
 from ragmeter.cli._console import Console
@@ -183,14 +182,10 @@ def examined(in_place, tmp_path):
 
 
 @pytest.mark.parametrize(("parts", "environment", "wanted"), CASES.values(), ids=CASES)
-def test_what_is_wrong_is_said_with_what_mends_it(examined, parts, environment, wanted):
-    receiver = OtlpReceiver()
+def test_what_is_wrong_is_said_with_what_mends_it(examined, otlp, parts, environment, wanted):
     if environment.get("AT") == "refusing":
-        environment = {"AT": f"{receiver.url}/no/such/path"}
-    try:
-        said = examined(parts, **environment)
-    finally:
-        receiver.close()
+        environment = {"AT": f"{otlp.url}/no/such/path"}
+    said = examined(parts, **environment)
     for words in wanted:
         assert words in said
     assert HEALTHY not in said
@@ -198,26 +193,18 @@ def test_what_is_wrong_is_said_with_what_mends_it(examined, parts, environment, 
     assert not re.search("private|secret-key|Kettle", said)
 
 
-def test_an_application_whose_scores_go_out_is_healthy(examined):
-    receiver = OtlpReceiver()
+def test_an_application_whose_scores_go_out_is_healthy(examined, otlp):
     parts = ["chain", "provider", "meter", "named"]
-    try:
-        said = examined(parts, AT=f"{receiver.url}/v1/traces", OTEL_SERVICE_NAME="shop")
-    finally:
-        receiver.close()
-    assert {span.name for span in receiver.spans} > {"retrieval"}
+    said = examined(parts, AT=f"{otlp.url}/v1/traces", OTEL_SERVICE_NAME="shop")
+    assert {span.name for span in otlp.spans} > {"retrieval"}
     assert "1 captured (by langchain, llama_index), 1 exported" in said
     assert "accepts connections" in said
     assert HEALTHY in said
 
 
-def test_a_provider_that_only_the_exporter_knows_is_looked_at(examined):
-    receiver = OtlpReceiver()
-    try:
-        said = examined(["given"], AT=f"{receiver.url}/v1/traces", OTEL_SERVICE_NAME="shop")
-    finally:
-        receiver.close()
-    assert f"to {receiver.url}/v1/traces" in said
+def test_a_provider_that_only_the_exporter_knows_is_looked_at(examined, otlp):
+    said = examined(["given"], AT=f"{otlp.url}/v1/traces", OTEL_SERVICE_NAME="shop")
+    assert f"to {otlp.url}/v1/traces" in said
     assert "accepts connections" in said
     assert HEALTHY in said
 

@@ -61,16 +61,16 @@ def said_line(process, word=""):
         time.sleep(0.01)
 
 
+def send_spans(address):
+    headers = {"Content-Type": "application/x-protobuf"}
+    url = f"{address}/v1/traces"
+    httpx.post(url, content=FULL.read_bytes(), headers=headers, timeout=60).raise_for_status()
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_has_everything_scored_that_came(serving, number):
     process, address, scores = serving
-    httpx.post(
-        f"{address}/v1/traces",
-        content=FULL.read_bytes(),
-        headers={"Content-Type": "application/x-protobuf"},
-        timeout=60,
-    ).raise_for_status()
-
+    send_spans(address)
     process.send_signal(number)
 
     done = process.end(PATIENCE_S)
@@ -149,12 +149,7 @@ def test_a_second_signal_ends_it_at_once(warm, tmp_path):
     )
     try:
         address = re.search(r"http://127\.0\.0\.1:\d+", said_line(process))
-        httpx.post(
-            f"{address[0]}/v1/traces",
-            content=FULL.read_bytes(),
-            headers={"Content-Type": "application/x-protobuf"},
-            timeout=60,
-        ).raise_for_status()
+        send_spans(address[0])
         process.send_signal(signal.SIGTERM)
         said_line(process, "draining")
         process.send_signal(signal.SIGTERM)

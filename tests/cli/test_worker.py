@@ -156,10 +156,7 @@ def test_a_worker_that_is_killed_loses_nothing(environ):
     """Killed once it has scored something, with more to come: another scores the rest."""
     publish(environ, [str(number) for number in range(400)])
     first = worker(environ, "--processes", "1")
-    deadline = time.monotonic() + PATIENCE_S
-    while not scores_so_far(environ):
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+    wait_for_a_score(environ)
     first.kill()
     first.communicate(timeout=PATIENCE_S)
 
@@ -171,19 +168,17 @@ def test_a_worker_that_is_killed_loses_nothing(environ):
     assert len(found) - len(set(found)) <= 32
 
 
-def scores_so_far(environ):
-    path = Path(environ["RAGMETER_JSONL"])
-    return path.exists() and path.stat().st_size > 0
+def wait_for_a_score(environ):
+    path, deadline = Path(environ["RAGMETER_JSONL"]), time.monotonic() + PATIENCE_S
+    while not (path.exists() and path.stat().st_size > 0):
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
 
 
 def test_sigterm_ends_the_message_at_hand_and_leaves_the_rest(environ):
     publish(environ, [str(number) for number in range(200)])
     process = worker(environ)
-    deadline = time.monotonic() + PATIENCE_S
-    while not scores_so_far(environ):
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
-
+    wait_for_a_score(environ)
     process.terminate()
     code, _, said = ended(process)
 
