@@ -51,7 +51,6 @@ class Unheard(NamedTuple):
     convention: str = ""
     """Name of the convention of its spans."""
     is_request: bool = False
-    """Whether it is a request."""
 
 
 def unheard_of(reads: Sequence[Read], calls: Sequence[Step], *, is_divided: bool | None) -> Unheard:

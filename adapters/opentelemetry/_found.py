@@ -39,11 +39,9 @@ class FoundRequest:
     scope: str
     """Name of the instrumentation of its retrieval."""
     question: str | None
-    """The question."""
     contexts: tuple[Document, ...]
     """The documents that reached the model, in order."""
     answer: str | None
-    """The answer."""
     failed: bool
     """Whether the request raised."""
     usable: Usable

@@ -13,7 +13,6 @@ class UnscoredReason:
     """A reason why received spans are not scored."""
 
     reason: str
-    """The reason."""
     count: int
     """Number of requests and other spans."""
     tools: tuple[str, ...]
@@ -33,7 +32,6 @@ class Account:
     heard: int
     """Requests, and groups of spans that are none."""
     requests: int
-    """Requests."""
     scored: int
     """Requests that were scored."""
     causes: tuple[UnscoredReason, ...]

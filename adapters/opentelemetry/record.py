@@ -26,9 +26,7 @@ class SpanNote:
     """An event on a span."""
 
     name: str
-    """Its name."""
     attributes: Mapping[str, Any]
-    """Its attributes."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -44,7 +42,6 @@ class SpanRecord:
     parent_is_remote: bool = False
     """Whether its parent is known to be another process's."""
     name: str = ""
-    """Its name."""
     kind: str = "internal"
     """``internal``, ``server``, ``client``, ``producer``, ``consumer`` or ``unspecified``."""
     started_ns: int = 0
@@ -54,7 +51,6 @@ class SpanRecord:
     attributes: Mapping[str, Any] = field(default_factory=dict)
     """Its attributes, decoded: strings, numbers, lists, mappings."""
     events: tuple[SpanNote, ...] = ()
-    """Its events."""
     failed: bool = False
     """Whether its status says error."""
     dropped: int = 0
