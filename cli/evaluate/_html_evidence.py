@@ -22,7 +22,7 @@ _MARKS = {True: ("✓", "yes"), False: ("✕", "no"), None: ("?", "unknown")}
 _ORDER = {False: 0, None: 1, True: 2}
 
 
-def place_of(found: WorstRow) -> str:
+def place_in_words(found: WorstRow) -> str:
     """Return file and line of a row, in words."""
     return f"{found.row.file} line {found.row.line}".lstrip()
 
@@ -40,7 +40,7 @@ def row_in_full(found: WorstRow, link: str) -> str:
     return (
         f"<details><summary>{html.verdict_word(found.verdict)} "
         f"{html.text(found.row.sample.question) or '<i>no question</i>'} "
-        f'<span class="soft">{html.text(place_of(found))}</span></summary>'
+        f'<span class="soft">{html.text(place_in_words(found))}</span></summary>'
         f'<div id="{escape(link)}">'
         + (f"<ul>{said}</ul>" if said else "")
         + (f"<dl>{texts}</dl>" if texts else "")

@@ -25,7 +25,7 @@ from ragmeter.metrics._display.wording import number_of, percent
 
 from ._evaluation import EvaluationReport
 from ._gaps import GAP_HEADS
-from ._html_evidence import meanings, place_of, questions_of, row_in_full
+from ._html_evidence import meanings, place_in_words, questions_of, row_in_full
 from ._report import comparison_notes, problems, segment_rows
 
 GENERATOR = '<meta name="generator" content="ragmeter evaluate">'
@@ -114,7 +114,7 @@ def render_page(evaluation: EvaluationReport) -> str:
             found.row.sample.question,
             found.scores,
             found.verdict,
-            place_of(found),
+            place_in_words(found),
             _link(number) if number < len(full) else None,
             found.times,
         )

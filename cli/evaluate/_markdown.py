@@ -17,7 +17,7 @@ from ragmeter.metrics._display.summary import ScoreSummary
 from ._evaluation import EvaluationReport
 from ._gaps import GAP_HEADS
 from ._report import comparison_notes, facts, problems, segment_rows, verdict_lines
-from ._worst_rows import WorstRow
+from ._worst_rows import WorstRow, place_of
 
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~&])")
 _DASH = "–"
@@ -106,7 +106,7 @@ def _worst(found: WorstRow) -> list[str]:
     verdict = found.verdict
     scores = sorted(found.scores.values(), key=lambda one: badness_of([one], None), reverse=True)
     return [
-        _escape(_place(found.row.file, found.row.line)) + (f" × {found.times}" if found.times > 1 else ""),
+        _escape(place_of(found.row)) + (f" × {found.times}" if found.times > 1 else ""),
         _DASH if verdict is None else verdict.word,
         _DASH if verdict is None else _escape(", ".join(verdict.codes)) or _DASH,
         _escape(
@@ -117,10 +117,6 @@ def _worst(found: WorstRow) -> list[str]:
             )
         ),
     ]
-
-
-def _place(file: str, line: int) -> str:
-    return f"{file}:{line}" if file else f"line {line}"
 
 
 def _interval(one: ScoreSummary) -> str:

@@ -22,7 +22,7 @@ from ragmeter.quality.row_scores import RowScore, RowScores
 from ._by_segment import BySegment
 from ._evaluation import MAX_BAD_ROWS, EvaluateOptions, EvaluationReport, SkippedRow
 from ._verdicts import Verdicts
-from ._worst_rows import WorstRows
+from ._worst_rows import WorstRows, place_of
 
 _NOTHING: Mapping[str, str] = MappingProxyType({})
 
@@ -86,9 +86,8 @@ class EvaluationSums:
         self._summarizer.add(scores)
         self.by_segment.add(self.by_segment.of(row) if segments is None else segments, scores)
         self._verdicts.add(verdict)
-        where = f"{row.file}:{row.line}" if row.file else f"line {row.line}"
         for score in scores.values():
-            self._failures.add(score, where)
+            self._failures.add(score, place_of(row))
         self.worst.add(row, scores, verdict, question or row.key, place, in_full)
         if self._compares:
             compared = {

@@ -28,6 +28,11 @@ class WorstRow:
     """Number of rows with this question and a fault, including this one."""
 
 
+def place_of(row: Row) -> str:
+    """Return file and line of a row; of a data set of one file, only the line."""
+    return f"{row.file}:{row.line}" if row.file else f"line {row.line}"
+
+
 class WorstRows:
     """Keeps the `SHOWN` worst rows, one for each question, in the order of `ragmeter.metrics._display.ranking`.
 
