@@ -9,7 +9,9 @@ from typing import NamedTuple
 
 from ragmeter.quality.estimate import estimate
 from ragmeter.quality.estimates import Estimate
+from ragmeter.quality.moments import Clustering
 from ragmeter.quality.objectives import Objective, Objectives
+from ragmeter.quality.verdict_shares import VERDICT_BAD
 
 from ._cells import BINS, Cell, CellKey, Cells, GroupKey
 from ._counting import COST_UNITS
@@ -96,6 +98,23 @@ class Selection:
     def scores(self) -> dict[MeasuredScore, Cell]:
         """Return the scores of the requested service, by name and measurement."""
         return self.by_service().get(self._filters.service or "", {})
+
+    def first_mean(self, scores: Sequence[str]) -> Estimate | None:
+        """Return the mean of the first of these scores that has one."""
+        found = self.scores()
+        for score in scores:
+            for name, cell in found.items():
+                mean = estimate_of(cell) if name.score == score else None
+                if mean is not None and mean.mean is not None:
+                    return mean
+        return None
+
+    def clustering(self) -> Clustering | None:
+        """Return the similarity of verdicts within conversations; None: no conversation has two requests."""
+        return next(
+            (cell.moments.clustering() for name, cell in self.scores().items() if name.score == VERDICT_BAD),
+            None,
+        )
 
     def by_service(self) -> dict[str, dict[MeasuredScore, Cell]]:
         """Return the scores of each service, by name and measurement: there is no mean over two services."""

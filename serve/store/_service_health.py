@@ -9,12 +9,11 @@ from __future__ import annotations
 import json
 import math
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import cache
 
 from ragmeter.quality.estimates import Estimate
-from ragmeter.quality.moments import Clustering
 from ragmeter.quality.verdict_shares import VERDICT_BAD
 from ragmeter.watch.version_comparison import detectable_fall
 from ragmeter.watch.version_watch import SUPPORT
@@ -23,17 +22,18 @@ from ._appearances import deployments_in
 from ._cells import Cells, Keep
 from ._database import Database
 from ._deployment_effects import DeploymentEffects, bad_in, effect, had_enough_before, parts_of, worst_first
-from ._lists import where_of
+from ._lists import LATEST_MS, where_of
 from ._names import OWN_SEGMENTS, distinct_segments
-from ._overview import Selection, estimate_of
+from ._overview import Selection
 from ._sums import Sums
 from ._tallies import Alike, Tallies, VerdictBins
 from .health_views import DeploymentView, HealthView, LaneView, QuestionView, SignalView, bad_share
 from .views import Filters
 
+_RELEVANCE = ("lexical_context_relevance",)
 SIGNALS = (
     ("support", SUPPORT),
-    ("relevance", ("lexical_context_relevance",)),
+    ("relevance", _RELEVANCE),
     ("refusals", ("refusal",)),
     ("nothing_found", ("empty_retrieval",)),
 )
@@ -85,12 +85,7 @@ class ServiceHealth:
         n_bins = max(1, math.ceil((until_ms - start) / (step * 1000)))
         named = "" if by in ("service", "workflow") else by
         keep = Keep(frozenset({"", filters.segment or ""}), _SHOWN, named)
-
-        @cache
-        def between(since: int, until: int, service: str | None = None) -> Cells:
-            return self._sums.between(database, since, until, keep._replace(service=service))
-
-        cells = between(*bounds)
+        period = _Period(database, self._sums, bounds, keep)
         everyone = replace(filters, service=None, workflow=None)
         where, given = where_of(everyone, bounds, database.has_word)
         alike = [
@@ -98,25 +93,31 @@ class ServiceHealth:
             for one, over_time in self._tallies.read(database, where, given, start, step * 1000)
             if filters.service in (None, one.service) and filters.workflow in (None, one.workflow)
         ]
-        counts = _counts(alike, by, n_bins)
         deployed: dict[str, list[int]] = defaultdict(list)
-        for one in compared:
-            deployed[one.whole.service].append(one.whole.at_ms)
-        versions = _versions(database)
+        if by in ("service", "workflow", "language"):
+            for one in compared:
+                deployed[one.whole.service].append(one.whole.at_ms)
+        versions = _versions(database) if by == "service" else {}
         lanes = [
-            self._lane(database, between, place, bins, filters, bounds, by, cells, deployed, versions)
-            for place, bins in counts.items()
+            _lane(
+                database,
+                period,
+                _about_lane(filters, service, by, name),
+                name,
+                bins,
+                sorted(deployed[service]),
+                versions.get(name, ""),
+            )
+            for (service, name), bins in _counts(alike, by, n_bins).items()
         ]
         lanes.sort(key=lambda lane: (-lane.bad.lower, -lane.requests, lane.name, lane.service))
-        about = filters
-        if lead is not None:
-            about = replace(filters, service=lead.whole.service, since_ms=lead.whole.at_ms)
-        since = (from_ms if lead is None else lead.whole.at_ms, bounds[1])
         whose = filters.service
         if whose is None and lanes:
             whose = lanes[0].service if lead is None else lead.whole.service
+        since = from_ms if lead is None else lead.whole.at_ms
+        about = filters if lead is None else replace(filters, service=lead.whole.service)
         of_one = replace(filters, service=whose)
-        support = self._estimate(Selection(cells, of_one), SUPPORT)
+        chosen = period.selection(of_one)
         return HealthView(
             by=by,
             bin_ms=step * 1000,
@@ -128,112 +129,94 @@ class ServiceHealth:
             if lead is not None
             else parts_of(
                 ((one, over_time.total()) for one, over_time in alike if one.service == whose),
-                alike=_clustering(Selection(cells, of_one)),
+                alike=chosen.clustering(),
             ),
-            questions=tuple(_questions(database, about, since)),
-            signals=self._signals(between, of_one, bounds, lead and lead.whole, cells),
+            questions=tuple(_questions(database, about, (since, bounds[1]))),
+            signals=tuple(_signals(period, of_one, None if lead is None else lead.whole)),
             about=whose,
-            detectable=_detectable(support),
+            detectable=_detectable(chosen.first_mean(SUPPORT)),
         )
 
-    def _lane(
-        self,
-        database: Database,
-        between: Callable[..., Cells],
-        place: tuple[str, str],
-        bins: tuple[tuple[int, int, int, int], ...],
-        filters: Filters,
-        bounds: tuple[int, int],
-        by: str,
-        cells: Cells,
-        deployed: Mapping[str, Sequence[int]],
-        versions: Mapping[str, str],
-    ) -> LaneView:
-        service, name = place
-        about = replace(filters, service=service)
-        if by == "workflow":
-            about = replace(about, workflow=name)
-        elif by != "service":
-            about = replace(about, segment=f"{by}:{name}")
-        marks = sorted(deployed.get(service, ())) if by in ("service", "workflow", "language") else []
-        totals = [sum(each) for each in zip(*bins, strict=True)]
-        whole = bad_share(totals[0], sum(totals[:3]), _clustering(Selection(cells, about)))
-        now, before = whole, None
-        cells_now, cells_before = cells, None
-        if marks:
-            since = (marks[-1], bounds[1])
-            new = bad_in(database, about, since)
-            if 0 < new.requests < whole.requests:
-                cells_now = between(*since, about.service)
-                cells_before = between(bounds[0], marks[-1], about.service)
-                now = bad_share(new.bad, new.requests, _clustering(Selection(cells_now, about)))
-                before = bad_share(
-                    whole.bad - new.bad,
-                    whole.requests - new.requests,
-                    _clustering(Selection(cells_before, about)),
-                )
 
-        def mean(of: Cells | None, scores: Sequence[str]) -> Estimate | None:
-            return None if of is None else self._estimate(Selection(of, about), scores)
+class _Period:
+    """The sums of a period, as a whole or before and since a moment in it."""
 
-        relevance = SIGNALS[1][1]
-        return LaneView(
-            name=name,
-            service=service,
-            version=versions.get(name, "") if by == "service" else "",
-            requests=sum(totals),
-            bad=now,
-            bad_before=before,
-            support=mean(cells_now, SUPPORT),
-            support_before=mean(cells_before, SUPPORT),
-            relevance=mean(cells_now, relevance),
-            relevance_before=mean(cells_before, relevance),
-            bins=bins,
-            deployments=tuple(marks),
-        )
+    def __init__(self, database: Database, sums: Sums, bounds: tuple[int, int], keep: Keep) -> None:
+        @cache
+        def between(since: int, until: int, service: str | None) -> Cells:
+            return sums.between(database, since, until, keep._replace(service=service))
 
-    def _estimate(self, chosen: Selection, scores: Sequence[str]) -> Estimate | None:
-        found = chosen.scores()
-        for score in scores:
-            for name, cell in found.items():
-                mean = estimate_of(cell) if name.score == score else None
-                if mean is not None and mean.mean is not None:
-                    return mean
-        return None
+        self.bounds = bounds
+        self._between = between
 
-    def _signals(
-        self,
-        between: Callable[..., Cells],
-        filters: Filters,
-        bounds: tuple[int, int],
-        lead: DeploymentView | None,
-        cells: Cells,
-    ) -> tuple[SignalView, ...]:
-        about, now, before = filters, cells, None
-        if lead is not None:
-            about = replace(filters, service=lead.service)
-            now = between(lead.at_ms, bounds[1], lead.service)
-            before = between(bounds[0], lead.at_ms, lead.service)
-        found: list[SignalView] = []
-        for name, scores in SIGNALS:
-            score = next((one for one in scores if self._estimate(Selection(now, about), [one])), "")
-            mean = self._estimate(Selection(now, about), [score])
-            was = None if before is None else self._estimate(Selection(before, about), [score])
-            if mean is None or mean.mean is None:
-                continue
-            is_share = name in ("refusals", "nothing_found")
-            if is_share and max(mean.mean, (was and was.mean) or 0.0) < NEGLIGIBLE:
-                continue
-            off = was is not None and (mean.lower > was.upper if is_share else mean.upper < was.lower)
-            found.append(SignalView(name=name, score=score, now=mean, before=was, is_off=off))
-        return tuple(found)
+    def selection(self, about: Filters, since: int = 0, until: int = LATEST_MS) -> Selection:
+        """Return the sums that match filters."""
+        first, end = max(self.bounds[0], since), min(self.bounds[1], until)
+        service = None if (first, end) == self.bounds else about.service
+        return Selection(self._between(first, end, service), about)
 
 
-def _clustering(chosen: Selection) -> Clustering | None:
-    """Return the similarity of verdicts within conversations; None: no conversation has two requests."""
-    return next(
-        (cell.moments.clustering() for name, cell in chosen.scores().items() if name.score == VERDICT_BAD), None
+def _about_lane(filters: Filters, service: str, by: str, name: str) -> Filters:
+    about = replace(filters, service=service)
+    if by == "service":
+        return about
+    return replace(about, workflow=name) if by == "workflow" else replace(about, segment=f"{by}:{name}")
+
+
+def _lane(
+    database: Database,
+    period: _Period,
+    about: Filters,
+    name: str,
+    bins: tuple[tuple[int, int, int, int], ...],
+    deployed: Sequence[int],
+    version: str,
+) -> LaneView:
+    totals = [sum(each) for each in zip(*bins, strict=True)]
+    now, before = period.selection(about), None
+    bad = whole = bad_share(totals[0], sum(totals[:3]), now.clustering())
+    bad_before = None
+    if deployed:
+        new = bad_in(database, about, (deployed[-1], period.bounds[1]))
+        if 0 < new.requests < whole.requests:
+            now, before = (
+                period.selection(about, since=deployed[-1]),
+                period.selection(about, until=deployed[-1]),
+            )
+            bad = bad_share(new.bad, new.requests, now.clustering())
+            bad_before = bad_share(whole.bad - new.bad, whole.requests - new.requests, before.clustering())
+    return LaneView(
+        name=name,
+        service=about.service or "",
+        version=version,
+        requests=sum(totals),
+        bad=bad,
+        bad_before=bad_before,
+        support=now.first_mean(SUPPORT),
+        support_before=None if before is None else before.first_mean(SUPPORT),
+        relevance=now.first_mean(_RELEVANCE),
+        relevance_before=None if before is None else before.first_mean(_RELEVANCE),
+        bins=bins,
+        deployments=tuple(deployed),
     )
+
+
+def _signals(period: _Period, filters: Filters, lead: DeploymentView | None) -> Iterator[SignalView]:
+    now, before = period.selection(filters), None
+    if lead is not None:
+        about = replace(filters, service=lead.service)
+        now, before = period.selection(about, since=lead.at_ms), period.selection(about, until=lead.at_ms)
+    for name, scores in SIGNALS:
+        score = next((one for one in scores if now.first_mean([one])), "")
+        mean = now.first_mean([score])
+        was = None if before is None else before.first_mean([score])
+        if mean is None or mean.mean is None:
+            continue
+        is_share = name in ("refusals", "nothing_found")
+        if is_share and max(mean.mean, (was and was.mean) or 0.0) < NEGLIGIBLE:
+            continue
+        off = was is not None and (mean.lower > was.upper if is_share else mean.upper < was.lower)
+        yield SignalView(name=name, score=score, now=mean, before=was, is_off=off)
 
 
 def _counts(
