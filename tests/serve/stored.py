@@ -21,6 +21,7 @@ from ragmeter import RagMeter, Score
 from ragmeter.exporters.memory import InMemoryExporter
 from ragmeter.exporters.otel import OpenTelemetryExporter
 from ragmeter.exporters.protocol import JudgeIdentity
+from ragmeter.metrics import Verdict
 from ragmeter.serve.store import Store, StoreOptions
 
 try:
@@ -52,6 +53,21 @@ def scored(count, **options):
     return results.results
 
 
+def moved(run, run_id, at_s, *, scores=None, word=None, codes=(), **fields):
+    """Return a scored run as another request that began then, outside of any trace, with these fields of its run.
+
+    Of its scores those of `scores` are kept, with these values; with a `word` it has that verdict.
+    """
+    began = int(at_s * 1e9)
+    made = replace(
+        run.run, run_id=run_id, started_ns=began, ended_ns=began + 10**6, target=None, retrievals=(), **fields
+    )
+    if scores is not None:
+        scores = {name: run.scores[name].model_copy(update={"value": value}) for name, value in scores.items()}
+    verdict = run.verdict if word is None else Verdict(word=word, codes=codes)
+    return replace(run, run=made, scores=run.scores if scores is None else scores, verdict=verdict)
+
+
 def judged(run, *failed, at_ms=None, model="judge-1", number=None):
     """Return the scored run with two judged scores, of which `failed` ones have an error class; begun then."""
     classes = dict(failed)
@@ -63,13 +79,9 @@ def judged(run, *failed, at_ms=None, model="judge-1", number=None):
         )
         for name in names
     }  # fmt: skip
-    made = run.run
-    if at_ms is not None:
-        made = replace(
-            made, run_id=f"run-{number}", started_ns=at_ms * 10**6, ended_ns=(at_ms + 5) * 10**6, target=None,
-        )  # fmt: skip
+    made = run if at_ms is None else moved(run, f"run-{number}", at_ms / 1000)
     return replace(
-        run, run=made, scores={**run.scores, **scores}, judged=frozenset(names),
+        made, scores={**run.scores, **scores}, judged=frozenset(names),
         judge=JudgeIdentity(model=model, endpoint="openai"),
     )  # fmt: skip
 

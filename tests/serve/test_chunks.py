@@ -10,12 +10,12 @@ import pytest
 from opentelemetry.exporter.prometheus import PrometheusMetricReader
 from opentelemetry.sdk.metrics import MeterProvider
 from prometheus_client import REGISTRY
-from stored import scored, store, told
+from stored import moved, scored, store, told
 
 from ragmeter.exporters._format import text_id
 from ragmeter.exporters.otel import OpenTelemetryExporter
 from ragmeter.exporters.protocol import Retrieval
-from ragmeter.metrics import LexicalContextUtilization, RagSample, RetrievedContext, Verdict
+from ragmeter.metrics import LexicalContextUtilization, RagSample, RetrievedContext
 from ragmeter.quality.corpus.memory import CorpusMemory, used_places
 from ragmeter.quality.gaps.memory import GapMemory
 from ragmeter.serve._gauges import store_points
@@ -33,14 +33,10 @@ def _request(number):
     contexts = [RetrievedContext(text=text, id=f"doc-{text[:9]}") for text in texts]
     answer = f"Article {number % 6} tells of subject number {number % 6}."
     sample = RagSample(question="What is it?", contexts=contexts, answer=answer, name="shop")
-    at_ns = int((NOW_S - 60 - number) * 1e9)
-    run = replace(
-        kind.run, run_id=f"r{number}", sample=sample, started_ns=at_ns, ended_ns=at_ns + 10**6,
-        target=None, retrievals=(), metadata={},
-    )  # fmt: skip
     [used] = LexicalContextUtilization().compute(sample)
     word = "bad" if number % 6 == 4 and number % 9 else "good"
-    return replace(kind, run=run, scores={used.name: used}, verdict=Verdict(word=word))
+    made = moved(kind, f"r{number}", NOW_S - 60 - number, word=word, sample=sample, metadata={})
+    return replace(made, scores={used.name: used})
 
 
 def test_the_store_lists_what_a_meter_lists():

@@ -9,7 +9,7 @@ from frozen_page import client
 from json_schema import wrong
 from starlette.applications import Starlette
 from starlette.testclient import TestClient
-from stored import scored, store, told
+from stored import moved, scored, store, told
 
 from ragmeter.quality._series import SLOT_S
 from ragmeter.quality.estimate import estimate
@@ -34,12 +34,8 @@ def conversations():
         kind = good if chance.random() < 0.7 else bad
         began = NOW_S - 3600 + chance.uniform(0, 2900)
         for turn in range(5):
-            at_ns = int((began + chance.uniform(0, 600)) * 1e9)
-            run = replace(
-                kind.run, run_id=f"{number} {turn}", conversation_id=f"c{number}", retrievals=(),
-                started_ns=at_ns, ended_ns=at_ns + 10**6, target=None,
-            )  # fmt: skip
-            found.append(replace(kind, run=run))
+            at_s = began + chance.uniform(0, 600)
+            found.append(moved(kind, f"{number} {turn}", at_s, conversation_id=f"c{number}"))
     return sorted(found, key=lambda one: one.run.started_ns)
 
 
@@ -84,13 +80,11 @@ def turns(name, words, *, began=0.0, workflow="qa"):
     """A conversation whose turns have these verdicts, a minute apart."""
     kinds = {word: one for one in scored(12) if one.verdict for word in (one.verdict.word,)}
     for number, word in enumerate(words):
-        at_ns = int((NOW_S - 3000 + began + 60 * number) * 1e9)
         kind = kinds["bad" if word == "bad" else "good"]
-        run = replace(
-            kind.run, run_id=f"{name} {number}", conversation_id=name, sample=kind.run.sample.model_copy(update={"name": workflow}), retrievals=(),
-            started_ns=at_ns, ended_ns=at_ns + 10**6, target=None,
-        )  # fmt: skip
-        yield replace(kind, run=run, verdict=None if word is None else kind.verdict)
+        sample = kind.run.sample.model_copy(update={"name": workflow})
+        at_s = NOW_S - 3000 + began + 60 * number
+        made = moved(kind, f"{name} {number}", at_s, conversation_id=name, sample=sample)
+        yield replace(made, verdict=None if word is None else kind.verdict)
 
 
 @pytest.fixture

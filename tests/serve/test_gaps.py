@@ -6,9 +6,9 @@ from dataclasses import asdict, replace
 import httpx
 import pytest
 from served import served
-from stored import scored, store
+from stored import moved, scored, store
 
-from ragmeter.metrics import RagSample, Verdict
+from ragmeter.metrics import RagSample
 from ragmeter.quality.gaps.memory import GapMemory
 from ragmeter.serve._digest import digest_of
 from ragmeter.serve.page import words_in
@@ -27,15 +27,10 @@ SUBJECTS = (
 
 def request(number, question, word, *, chunk="A text about something else.", workflow="shop"):
     (kind,) = scored(1)
-    at_ns = int((NOW_S - 86_400 * (number % 9) - 60 - number) * 1e9)
+    at_s = NOW_S - 86_400 * (number % 9) - 60 - number
     sample = RagSample(question=question, contexts=[chunk], answer="Nobody knows.", name=workflow)
-    run = replace(
-        kind.run, run_id=f"r{number}", sample=sample, started_ns=at_ns, ended_ns=at_ns + 10**6,
-        target=None, retrievals=(), metadata={},
-    )  # fmt: skip
-    value = 0.1 if word == "bad" else 0.9
-    relevance = kind.scores["lexical_context_relevance"].model_copy(update={"value": value})
-    return replace(kind, run=run, scores={relevance.name: relevance}, verdict=Verdict(word=word))
+    relevance = {"lexical_context_relevance": 0.1 if word == "bad" else 0.9}
+    return moved(kind, f"r{number}", at_s, scores=relevance, word=word, sample=sample, metadata={})
 
 
 @pytest.fixture(scope="module")
@@ -125,8 +120,7 @@ def test_what_was_decided_stays_and_a_closed_gap_opens_with_its_next_bad_request
         assert gap().state == state
     now[0] += 3_600
     later = request(500, "How are solar panels on the castle cleaned?", "bad")
-    at_ns = int((NOW_S + 1_800) * 1e9)
-    store.export([replace(later, run=replace(later.run, started_ns=at_ns, ended_ns=at_ns + 1))])
+    store.export([moved(later, "r500", NOW_S + 1_800)])
     assert (gap().state, gap().n_bad) == ("open", 17)
     for name, state in (("not an id", "closed"), (gap().id, "gone")):
         with pytest.raises(ValueError, match="8 hex digits"):

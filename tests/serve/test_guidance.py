@@ -4,9 +4,9 @@ from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
-from stored import scored, store
+from stored import moved, scored, store
 
-from ragmeter.metrics import RagSample, RetrievalStage, RetrievedContext, Verdict
+from ragmeter.metrics import RagSample, RetrievalStage, RetrievedContext
 from ragmeter.serve.store import SameQuestion, evidence
 from ragmeter.serve.store._guidance import advice, cause
 
@@ -75,7 +75,6 @@ def test_the_first_rule_that_applies_says_what_to_do(verdict, codes, gap_is, sam
 
 def asked(kind, number, *, version, word, value, question="Is it covered?"):
     """A scored request of a service that had one version and then another."""
-    at_ns = int((NOW_S - 7_200 + number * 60) * 1e9)
     found = [RetrievedContext(text=f"Text {each}.", id=f"d{each}") for each in range(4)]
     reranked = (found[2], found[0], found[1])
     sample = RagSample(
@@ -88,14 +87,17 @@ def asked(kind, number, *, version, word, value, question="Is it covered?"):
             RetrievalStage(name="rerank", kind="postprocessor", contexts=reranked, inputs=(0,)),
         ),
     )
-    run = replace(
-        kind.run, run_id=f"r{number}", sample=sample, started_ns=at_ns, ended_ns=at_ns + 10**6, target=None,
-        retrievals=(), resource={"service.name": "shop"}, framework_metadata={"service.version": version},
-    )  # fmt: skip
-    grounded = kind.scores["lexical_groundedness"].model_copy(update={"value": value})
-    return replace(
-        kind, run=run, scores={grounded.name: grounded}, verdict=Verdict(word=word, codes=("unsupported_answer",) if word == "bad" else ())
-    )  # fmt: skip
+    return moved(
+        kind,
+        f"r{number}",
+        NOW_S - 7_200 + number * 60,
+        scores={"lexical_groundedness": value},
+        word=word,
+        codes=("unsupported_answer",) if word == "bad" else (),
+        sample=sample,
+        resource={"service.name": "shop"},
+        framework_metadata={"service.version": version},
+    )
 
 
 def test_what_changed_with_the_last_deployment_and_what_was_usual_before_it():

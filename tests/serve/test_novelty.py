@@ -4,7 +4,7 @@ import time
 from dataclasses import replace
 
 import pytest
-from stored import scored, store
+from stored import moved, scored, store
 
 from ragmeter import RagMeter
 from ragmeter.exporters.webhook import change_body
@@ -31,15 +31,7 @@ def changed(**given):
 
 def at(run, when, **metadata):
     """The run as of another time, with other metadata."""
-    moved = replace(
-        run.run,
-        run_id=f"{run.run.run_id}-{when}",
-        started_ns=int(when * 1e9),
-        ended_ns=int((when + 1) * 1e9),
-        metadata=metadata,
-        parent=None,
-    )
-    return replace(run, run=moved)
+    return moved(run, f"{run.run.run_id}-{when}", when, metadata=metadata, parent=None)
 
 
 @pytest.fixture

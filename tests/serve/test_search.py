@@ -4,7 +4,7 @@ import sqlite3
 from dataclasses import replace
 
 import pytest
-from stored import scored, store
+from stored import moved, scored, store
 
 from ragmeter.metrics import RagSample, Verdict
 from ragmeter.serve.store import Filters, _lists, _text_search
@@ -25,14 +25,20 @@ def runs():
     (kind,) = scored(1)
     made = []
     for number, (question, answer, chunk, word, codes, service, tenant, support) in enumerate(ASKED):
-        at_ns = int((NOW_S - 600 + number * 60) * 1e9)
-        run = replace(
-            kind.run, run_id=f"r{number}", sample=RagSample(question=question, contexts=[chunk], answer=answer, name="help"),
-            started_ns=at_ns, ended_ns=at_ns + 10**6, target=None, retrievals=(), metadata={"tenant": tenant},
-            resource={"service.name": service}, conversation_id=f"talk-{number % 2}",
-        )  # fmt: skip
-        score = kind.scores["lexical_groundedness"].model_copy(update={"value": support})
-        made.append(replace(kind, run=run, scores={score.name: score}, verdict=Verdict(word=word, codes=codes)))
+        made.append(
+            moved(
+                kind,
+                f"r{number}",
+                NOW_S - 600 + number * 60,
+                scores={"lexical_groundedness": support},
+                word=word,
+                codes=codes,
+                sample=RagSample(question=question, contexts=[chunk], answer=answer, name="help"),
+                metadata={"tenant": tenant},
+                resource={"service.name": service},
+                conversation_id=f"talk-{number % 2}",
+            )
+        )
     return made
 
 
@@ -231,12 +237,9 @@ def test_what_is_usual_is_that_of_service_and_workflow(runs):
     """Another service may call its workflow by the same name."""
 
     def asked(number, service, support):
-        at_ns = int((NOW_S - 600 + number) * 1e9)
-        score = runs[0].scores["lexical_groundedness"].model_copy(update={"value": support})
-        run = replace(
-            runs[0].run, run_id=f"r{number}", started_ns=at_ns, ended_ns=at_ns, resource={"service.name": service}
-        )  # fmt: skip
-        return replace(runs[0], run=run, scores={score.name: score}, verdict=Verdict(word="bad"))
+        scores = {"lexical_groundedness": support}
+        resource = {"service.name": service}
+        return moved(runs[0], f"r{number}", NOW_S - 600 + number, scores=scores, word="bad", resource=resource)
 
     with store(clock=lambda: NOW_S) as made:
         made.export([asked(n, "shop", 0.9) for n in range(20)])
