@@ -6,46 +6,25 @@ each implementation supplies its own expression.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager
-from typing import Any, Protocol
-
-
-class ResultRows(Protocol):
-    """The result rows of a statement."""
-
-    def fetchone(self) -> Any:
-        """Return the next row, or None after the last one."""
-        ...
-
-    def fetchall(self) -> list[Any]:
-        """Return the remaining rows."""
-        ...
-
-    def __iter__(self) -> Iterator[Any]:
-        """Yield the remaining rows."""
-        ...
+from collections.abc import Collection, Iterable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any, ClassVar, Protocol
 
 
 class Database(Protocol):
     """Runs statements, within a transaction of its `Home`."""
 
-    @property
-    def has_word(self) -> str:
-        """A condition with arguments name and value: the JSON object in ``{column}`` has this string there."""
-        ...
-
-    @property
-    def as_json(self) -> str:
-        """An expression that makes a JSON array, as text, of ``{columns}``."""
-        ...
+    has_word: str
+    """A condition with arguments name and value: the JSON object in ``{column}`` has this string there."""
+    as_json: str
+    """An expression that makes a JSON array, as text, of ``{columns}``."""
 
     def texts_with(self, word: str, /) -> tuple[str, Sequence[Any]]:
         """Return a query for the ids of the texts that contain a word, and its arguments."""
         ...
 
-    def execute(self, statement: str, arguments: Sequence[Any] = ..., /) -> ResultRows:
-        """Run a statement."""
+    def execute(self, statement: str, arguments: Sequence[Any] = ..., /) -> Any:
+        """Run a statement, and return its rows as DB-API's cursors do: ``fetchone``, ``fetchall``, ``iter``."""
         ...
 
     def executemany(self, statement: str, rows: Iterable[Sequence[Any]], /) -> object:
@@ -58,30 +37,18 @@ class Database(Protocol):
 
 
 class Home(Protocol):
-    """The storage of a store: a file or a database server.
-
-    Attributes:
-        shown: Its name, without secrets.
-        is_private: Whether it is deleted when it is closed.
-    """
+    """The storage of a store: a file or a database server."""
 
     shown: str
-    is_private: bool
-
-    @property
-    def errors(self) -> tuple[type[Exception], ...]:
-        """The exceptions of a statement that cannot be run."""
-        ...
-
-    @property
-    def refusals(self) -> tuple[type[Exception], ...]:
-        """The exceptions about the data itself: writing it again later would fail too."""
-        ...
-
-    @property
-    def writer(self) -> Database:
-        """The connection that `transaction` writes with."""
-        ...
+    """Its name, without secrets."""
+    is_private: bool = False
+    """Whether it is deleted when it is closed."""
+    errors: ClassVar[tuple[type[Exception], ...]]
+    """The exceptions of a statement that cannot be run."""
+    refusals: ClassVar[tuple[type[Exception], ...]]
+    """The exceptions about the data itself: writing it again later would fail too."""
+    writer: Database
+    """The connection that `transaction` writes with."""
 
     def transaction(self) -> AbstractContextManager[Database]:
         """Write in a transaction: of all processes, one at a time. Rolls back if the block raises."""
@@ -93,15 +60,16 @@ class Home(Protocol):
 
     def turn(self) -> AbstractContextManager[bool]:
         """Yield whether upkeep is this process's task for the block; never two at once."""
-        ...
+        return nullcontext(enter_result=True)
 
     def size(self, database: Database) -> int:
         """Return the bytes in use, as seen by a transaction or a moment."""
         ...
 
     def index_texts(self, database: Database) -> int:
-        """Add some texts to the index of words, within a transaction; return their number."""
-        ...
+        """Add some texts to an own index of words, within a transaction; return their number."""
+        del database
+        return 0
 
     def give_back(self) -> None:
         """Return some unused space to the disk; outside of any transaction."""

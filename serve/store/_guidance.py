@@ -9,9 +9,8 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from ragmeter.metrics._display.mean_interval import wilson_interval
-
 from ._evidence import Evidence
+from .health_views import bad_share
 
 if TYPE_CHECKING:
     from .views import GapView
@@ -72,10 +71,7 @@ class SameQuestion:
         before, bad_before = self.n - self.n_since, self.n_bad - self.n_bad_since
         if not self.deployment or before < _LEAST_BEFORE or not self.n_since:
             return False
-        return (
-            wilson_interval(self.n_bad_since / self.n_since, self.n_since)[0]
-            > wilson_interval(bad_before / before, before)[1]
-        )
+        return bad_share(self.n_bad_since, self.n_since).lower > bad_share(bad_before, before).upper
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

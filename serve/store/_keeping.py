@@ -131,20 +131,17 @@ class Keeping:
         def before(keep_s: float) -> int:
             return int((now - keep_s) * 1000)
 
-        if not self._by_service:
-            return database.execute(
-                "SELECT id, at FROM (SELECT id, at, stored FROM request ORDER BY id LIMIT ?) oldest "
-                "WHERE stored < ?",
-                (_SLICE, before(self._keep_s)),
-            ).fetchall()
-        # Services with a longer retention have older requests, so all requests are searched.
         others = "".join(" AND coalesce(service, '') <> ?" for _ in self._by_service)
         each = "".join(" OR service = ? AND stored < ?" for _ in self._by_service)
         given = [part for name, keep_s in self._by_service.items() for part in (name, before(keep_s))]
-        return database.execute(
-            f"SELECT id, at FROM request WHERE stored < ?{others}{each} ORDER BY id LIMIT ?",
-            (before(self._keep_s), *self._by_service, *given, _SLICE),
+        # The oldest are the first to go, unless services differ: then all requests are searched.
+        oldest = f"(SELECT id, at, stored FROM request ORDER BY id LIMIT {_SLICE}) AS oldest"
+        searched = "request" if self._by_service else oldest
+        rows: list[tuple[int, int]] = database.execute(
+            f"SELECT id, at FROM {searched} WHERE stored < ?{others}{each} ORDER BY id LIMIT {_SLICE}",
+            (before(self._keep_s), *self._by_service, *given),
         ).fetchall()
+        return rows
 
 
 def _packed(database: Database, place: int, long_ms: int) -> bytes:

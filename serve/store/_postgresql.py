@@ -31,7 +31,7 @@ from sqlalchemy.exc import (
 
 from ragmeter.metrics import ConfigurationError
 
-from ._database import Database
+from ._database import Database, Home
 from ._schema import VERSION, later_version, statements_since
 from ._text_search import patterns
 
@@ -139,7 +139,7 @@ class _Open:
         return self.connection.exec_driver_sql(_in_words_of_postgresql(statement), arguments)
 
 
-class Server:
+class Server(Home):
     """A PostgreSQL database.
 
     Args:
@@ -152,7 +152,6 @@ class Server:
 
     refusals = (DataError, IntegrityError, UnicodeError)
     errors = (SQLAlchemyError, psycopg.Error, UnicodeError)
-    is_private = False
 
     def __init__(self, address: str) -> None:
         url = _read(address)
@@ -235,11 +234,6 @@ class Server:
             ).fetchone()
             total += float(held) * 100.0 / share
         return int(total * _OVERHEAD)
-
-    def index_texts(self, database: Database) -> int:
-        """Do nothing: the database maintains its index."""
-        del database
-        return 0
 
     def give_back(self) -> None:
         """Do nothing: the database's autovacuum reuses the space."""

@@ -408,14 +408,9 @@ class Rows:
             self._kinds_by_score[kind.name] += 1
 
     def _kind_at(self, number: int) -> Kind:
-        kind = self._kind_of.get(number)
-        if kind is None:
-            row = self._database.execute(
-                f"SELECT {', '.join(_KIND)} FROM kind WHERE id = ?", (number,)
-            ).fetchone()
-            kind = Kind._make([*row[:7], bool(row[7]), *row[8:]])
-            self._kind_of[number] = kind
-        return kind
+        if number not in self._kind_of:
+            self._kind_of = kinds_of(self._database)
+        return self._kind_of[number]
 
     def _texts(self, texts: Iterable[str | None]) -> dict[str, int]:
         """Return the ids of texts; each distinct text is stored once."""

@@ -16,7 +16,7 @@ from typing import Any
 
 from ragmeter.metrics import ConfigurationError
 
-from ._database import Database
+from ._database import Database, Home
 from ._schema import VERSION, later_version, statements_since
 from ._text_search import index_query, index_words, patterns
 
@@ -89,7 +89,7 @@ class _StoreConnection(sqlite3.Connection):
         return found
 
 
-class File:
+class File(Home):
     """A SQLite file.
 
     Args:
@@ -169,11 +169,6 @@ class File:
             if closed:
                 database.close()
 
-    @contextmanager
-    def turn(self) -> Iterator[bool]:
-        """Yield True: no other process writes."""
-        yield True
-
     def size(self, database: Database) -> int:
         """Return the bytes of the pages in use."""
         (pages,) = database.execute("PRAGMA page_count").fetchone()
@@ -204,7 +199,7 @@ class File:
         """Return the message of SQLite or the system, which never quotes stored data."""
         if isinstance(error, (OverflowError, UnicodeError)):
             return type(error).__name__
-        return str(getattr(error, "strerror", None) or error).lower()
+        return _words_of(error)
 
     def close(self) -> None:
         """Close the file. A private one is deleted."""
@@ -220,6 +215,10 @@ class File:
             self._lock_file.close()
         if self._own_folder is not None:
             shutil.rmtree(self._own_folder, ignore_errors=True)
+
+
+def _words_of(error: BaseException) -> str:
+    return str(getattr(error, "strerror", None) or error).lower()
 
 
 def back_up(path: Path, to: Path) -> None:
@@ -238,8 +237,7 @@ def back_up(path: Path, to: Path) -> None:
     try:
         os.close(os.open(to, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
     except OSError as error:
-        why = str(error.strerror or error).lower()
-        raise ConfigurationError(f"cannot write {to} ({why}); give another path") from None
+        raise ConfigurationError(f"cannot write {to} ({_words_of(error)}); give another path") from None
     try:
         unfinished.unlink(missing_ok=True)
         os.close(os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
@@ -249,8 +247,7 @@ def back_up(path: Path, to: Path) -> None:
         for one in (unfinished, to):
             one.unlink(missing_ok=True)
         if isinstance(error, (OSError, sqlite3.Error)):
-            why = str(getattr(error, "strerror", None) or error).lower()
-            raise ConfigurationError(f"{path} cannot be copied to {to} ({why})") from None
+            raise ConfigurationError(f"{path} cannot be copied to {to} ({_words_of(error)})") from None
         raise
 
 

@@ -125,11 +125,12 @@ def _slot_counts(
     database: Database, where: str, given: Sequence[Any], from_ms: int, step_ms: int
 ) -> Iterable[tuple[int, str, int]]:
     # Grouping by two values takes half as long as by nine.
-    return database.execute(
+    counts: Iterable[tuple[int, str, int]] = database.execute(
         f"SELECT (r.at - {from_ms}) / {step_ms}, {database.as_json.format(columns=ALIKE)}, count(*) "
         f"FROM request r WHERE {where} GROUP BY 1, 2",
         given,
     )
+    return counts
 
 
 @lru_cache(maxsize=4096)
