@@ -58,7 +58,7 @@ def moved(run, run_id, at_s, *, scores=None, word=None, codes=(), **fields):
 
     Of its scores those of `scores` are kept, with these values; with a `word` it has that verdict.
     """
-    began = int(at_s * 1e9)
+    began = round(at_s * 1e6) * 1000
     made = replace(
         run.run, run_id=run_id, started_ns=began, ended_ns=began + 10**6, target=None, retrievals=(), **fields
     )
