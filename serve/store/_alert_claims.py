@@ -73,10 +73,10 @@ class StoredClaims:
                 (self._now_ms(),),
             ).fetchall()
             taken = [(uuid.uuid4().hex, claim, body) for claim, body in found]
-            for new, claim, _ in taken:
-                database.execute(
-                    "UPDATE telling SET claim = ?, until = ? WHERE claim = ?", (new, self._lease_ms(), claim)
-                )
+            database.executemany(
+                "UPDATE telling SET claim = ?, until = ? WHERE claim = ?",
+                [(new, self._lease_ms(), claim) for new, claim, _ in taken],
+            )
         return [(new, body) for new, _, body in taken]
 
     def hold(self, claim: str) -> bool:

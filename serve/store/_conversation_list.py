@@ -6,12 +6,12 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from ragmeter.metrics._display.mean_interval import wilson_interval
 from ragmeter.quality.asked_again import asks_again
 from ragmeter.quality.turns import WORST, first_bad, verdict_of_turns
 
 from ._database import Database
 from ._lists import MAX_LIMIT, where_of
+from .health_views import bad_share
 from .views import ConversationPage, ConversationView, Filters, TurnView
 
 _MOST_TURNS = 20_000
@@ -59,14 +59,14 @@ def conversations(
         )
     }
     with_bad = sum(one.first_bad is not None for one in found)
-    interval = wilson_interval(with_bad / judged, judged) if judged else None
+    share = bad_share(with_bad, judged)
     return ConversationPage(
         conversations=tuple(_view(one, row_of) for one in shown),
         total=len(found),
         with_bad=with_bad,
-        share=with_bad / judged if judged else None,
-        lower=None if interval is None else interval[0],
-        upper=None if interval is None else interval[1],
+        share=share.share,
+        lower=share.lower if judged else None,
+        upper=share.upper if judged else None,
         complete=len(rows) <= _MOST_TURNS,
     )
 

@@ -6,7 +6,8 @@ includes a share of them, in proportion to the number of requests that its own o
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from ragmeter.quality.moments import FreeMoments, JudgedMoments
@@ -71,28 +72,33 @@ def in_order(parts: Iterable[Mapping[MeasuredScore, Cell]]) -> dict[str, tuple[s
     That is the one with the most values since the youngest of them began: after a switch the new judge;
     during a trial of a second judge, the one that judges most requests. `parts` are in order of time.
     """
-    values: dict[str, list[dict[str, int]]] = {}
-    seen: dict[str, set[str]] = {}
+    values: dict[str, list[Counter[str]]] = {}
     for part in parts:
-        here: dict[str, dict[str, int]] = {}
+        here: dict[str, Counter[str]] = {}
         for place, cell in part.items():
-            here.setdefault(place.score, {})[place.measurement] = sum(cell.bins)
+            here.setdefault(place.score, Counter())[place.measurement] = sum(cell.bins)
         for score, counts in here.items():
-            fresh = {name for name, n in counts.items() if n} - seen.setdefault(score, set())
-            if fresh:
-                seen[score] |= fresh
-                values.setdefault(score, []).append({})
-            since = values.setdefault(score, [{}])[-1]
-            for name, n in counts.items():
-                since[name] = since.get(name, 0) + n
-    return {score: _in_order(since) for score, since in values.items()}
+            periods = values.setdefault(score, [Counter()])
+            seen = {name for period in periods for name, n in period.items() if n}
+            if {name for name, n in counts.items() if n} - seen:
+                periods.append(Counter())
+            periods[-1].update(counts)
+    return {score: _in_order(periods) for score, periods in values.items()}
 
 
-def _in_order(since: list[dict[str, int]]) -> tuple[str, ...]:
+def _in_order(periods: Sequence[Counter[str]]) -> tuple[str, ...]:
     """Return the measurements, given their values in each of the periods that began with a new one."""
-    whole: dict[str, int] = {}
-    for counts in since:
-        for name, n in counts.items():
-            whole[name] = whole.get(name, 0) + n
-    last = since[-1]
-    return tuple(sorted(whole, key=lambda name: (-last.get(name, 0), -whole[name], name)))
+    whole: Counter[str] = Counter()
+    for counts in periods:
+        whole.update(counts)
+    last = periods[-1]
+    return tuple(sorted(whole, key=lambda name: (-last[name], -whole[name], name)))
+
+
+def only_measurements(measured: Iterable[tuple[str, str]]) -> dict[str, str]:
+    """Return the measurement of each score that has a single one, from scores and their measurements."""
+    found: dict[str, set[str]] = {}
+    for score, measurement in measured:
+        if measurement:
+            found.setdefault(score, set()).add(measurement)
+    return {score: max(names) for score, names in found.items() if len(names) == 1}

@@ -15,7 +15,7 @@ from ragmeter.quality.verdict_shares import VERDICT_BAD
 
 from ._cells import BINS, Cell, CellKey, Cells, GroupKey
 from ._counting import COST_UNITS
-from ._measured import MeasuredScore, settle
+from ._measured import MeasuredScore, only_measurements, settle
 from ._parts import UNKNOWN_DEFINITION, Kind
 from .views import Filters, Group, JudgeUse, ScoreSummary, TrendPoint
 
@@ -161,28 +161,17 @@ class Selection:
         scores: Mapping[MeasuredScore, Cell],
         order: Mapping[str, Sequence[str]],
     ) -> Group:
-        measurements: dict[str, str] = {}
+        known: dict[str, list[str]] = {}
         for name, measurement in sorted(scores):
-            ranks = {each: rank for rank, each in enumerate(order.get(name, ()))}
-            known = measurements.setdefault(name, measurement)
-            if ranks.get(measurement, len(ranks)) < ranks.get(known, len(ranks)):
-                measurements[name] = measurement
-        estimates = {
-            name: mean
-            for name, measurement in measurements.items()
-            if (
-                mean := estimate_of(
-                    scores[MeasuredScore(name, measurement)], self._objectives.of(name, key.workflow)
-                )
-            )
-            is not None
-        }
-        return Group(
-            **key._asdict(),
-            requests=requests,
-            estimates=estimates,
-            measurements={name: measurements[name] for name in estimates},
-        )
+            known.setdefault(name, []).append(measurement)
+        estimates: dict[str, Estimate] = {}
+        measurements: dict[str, str] = {}
+        for name, names in known.items():
+            first = next((one for one in order.get(name, ()) if one in names), names[0])
+            mean = estimate_of(scores[MeasuredScore(name, first)], self._objectives.of(name, key.workflow))
+            if mean is not None:
+                estimates[name], measurements[name] = mean, first
+        return Group(**key._asdict(), requests=requests, estimates=estimates, measurements=measurements)
 
     def estimates(self, distinct: Mapping[str, object]) -> dict[CellKey, Mean]:
         """Return the means: whole workflows first, and the largest first."""
@@ -288,12 +277,8 @@ def trends(
     found: dict[MeasuredScore, list[TrendPoint]] = {}
     open_: dict[MeasuredScore, tuple[int, int, Cell]] = {}
     listed = list(parts)
-    measurements: dict[str, set[str]] = {}
-    for _, _, scores in listed:
-        for name in scores:
-            measurements.setdefault(name.score, set()).add(name.measurement)
     # Requests that were not measured for a time belong to the only judge there is.
-    only = {score: max(names) for score, names in measurements.items() if len(names - {""}) == 1}
+    only = only_measurements(name for _, _, scores in listed for name in scores)
     for from_ms, until_ms, scores in listed:
         for each, cell in scores.items():
             name = each if each.measurement else MeasuredScore(each.score, only.get(each.score, ""))

@@ -7,7 +7,7 @@ of its requests has arrived, too.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from operator import itemgetter
 from typing import NamedTuple, cast
 
@@ -18,9 +18,8 @@ from ragmeter.quality.sums import SlotSums
 from ._cells import Cells
 from ._counting import count_requests
 from ._database import Database
-from ._measured import settle
+from ._measured import only_measurements, settle
 from ._names import distinct_segments
-from ._parts import Kind
 from ._rows import SLOT_MS, kinds_of
 
 
@@ -59,7 +58,7 @@ def _slot(database: Database, began_ms: int) -> ReceivedSlot:
         if alarms:
             self_reporting.add((service, environment))
     at = began_ms / 1000
-    only = _only(kinds_of(database).values())
+    only = only_measurements((kind.name, kind.measurement) for kind in kinds_of(database).values())
     distinct = distinct_segments(database).only_named()
     return ReceivedSlot(
         at,
@@ -78,14 +77,6 @@ def resource_of(service: str, environment: str) -> dict[str, str]:
     """Return the resource attributes that identify a service."""
     found = {"service.name": service, "deployment.environment.name": environment}
     return {name: value for name, value in found.items() if value}
-
-
-def _only(kinds: Iterable[Kind]) -> dict[str, str]:
-    """Return the measurement of each score that has only one."""
-    found: dict[str, set[str]] = {}
-    for kind in kinds:
-        found.setdefault(kind.name, set()).add(kind.measurement)
-    return {score: max(names) for score, names in found.items() if len(names) == 1}
 
 
 def _sums(cells: Cells, environment: str, only: Mapping[str, str]) -> Iterator[QualitySums]:
