@@ -6,9 +6,11 @@ import sqlite3
 from contextlib import contextmanager
 from dataclasses import replace
 
+from google.protobuf.json_format import ParseDict
 from opentelemetry.exporter.otlp.proto.common._log_encoder import encode_logs
 from opentelemetry.exporter.otlp.proto.common.trace_encoder import encode_spans
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
+from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.sdk._logs import LoggerProvider
 from opentelemetry.sdk._logs.export import SimpleLogRecordProcessor
@@ -100,6 +102,24 @@ def told(runs, *, content=True, service="shop"):
         ExportTraceServiceRequest.FromString(encode_spans(spans.get_finished_spans()).SerializeToString()),
         ExportLogsServiceRequest.FromString(encode_logs(records.get_finished_logs()).SerializeToString()),
     )
+
+
+def dropped(value, at_s, *, began_s=0.0, reason="queue_full", **resource):
+    """Return the export of a meter that has dropped so many requests since it began."""
+
+    def attributes(named):
+        return [{"key": key, "value": {"stringValue": text}} for key, text in named.items()]
+
+    point = {
+        "asInt": value, "timeUnixNano": int(at_s * 1e9), "startTimeUnixNano": int(began_s * 1e9),
+        "attributes": attributes({"ragmeter.reason": reason}),
+    }  # fmt: skip
+    metric = {"name": "ragmeter.dropped", "sum": {"aggregationTemporality": 2, "dataPoints": [point]}}
+    group = {
+        "resource": {"attributes": attributes({f"service.{name}": one for name, one in resource.items()})},
+        "scopeMetrics": [{"scope": {"name": "ragmeter"}, "metrics": [metric]}],
+    }
+    return ParseDict({"resourceMetrics": [group]}, ExportMetricsServiceRequest())
 
 
 def pieces_of(*requests):

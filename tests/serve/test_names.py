@@ -4,10 +4,9 @@ import sqlite3
 
 import pytest
 from call_count import calls
-from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue
-from stored import store
+from stored import dropped, store
 
 from ragmeter.exporters import semconv
 from ragmeter.serve.store import Filters, _names
@@ -97,19 +96,6 @@ def request_of(number, *, scores=1, one_score=False):
     return request
 
 
-def dropped_by(number):
-    request = ExportMetricsServiceRequest()
-    group = request.resource_metrics.add()
-    put(group.resource, **{"service.name": f"s{number}"})
-    scoped = group.scope_metrics.add()
-    scoped.scope.name = "ragmeter"
-    metric = scoped.metrics.add(name=semconv.DROPPED.name)
-    metric.sum.aggregation_temporality = 2
-    put(point := metric.sum.data_points.add(as_int=1), **{semconv.REASON: f"reason{number}"})
-    point.time_unix_nano = 10**18
-    return request
-
-
 def texts_of(place):
     """Every column of texts, with what stands in it."""
     database = sqlite3.connect(place)
@@ -129,7 +115,7 @@ def test_every_column_of_names_has_a_bound_and_an_other(tmp_path, one_score):
     with store(place, max_bytes=10**9) as kept:
         for number in range(MANY):
             kept.take(request_of(number, one_score=one_score))
-            kept.take_metrics(dropped_by(number))
+            kept.take_metrics(dropped(1, 10**9, reason=f"reason{number}", name=f"s{number}"))
         for number in range(MOST_DECIDED + 20):
             kept.decide_gap(f"{number:08x}", "closed")
         refused = kept.state().other
@@ -195,10 +181,7 @@ class Sender:
 
     def drop(self, numbers):
         for number in numbers:
-            dropped = dropped_by(number)
-            (point,) = dropped.resource_metrics[0].scope_metrics[0].metrics[0].sum.data_points
-            point.time_unix_nano = int(self.now[0] * 1e9)
-            self.kept.take_metrics(dropped)
+            self.kept.take_metrics(dropped(1, self.now[0], reason=f"reason{number}", name=f"s{number}"))
 
     def after(self, days):
         self.now[0] += days * 86_400

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from served import until
-from stored import BAD, CHUNKS, GOOD, ask, pieces_of, scored, store, tables, told
+from stored import BAD, CHUNKS, GOOD, ask, dropped, pieces_of, scored, store, tables, told
 
 from ragmeter import RagMeter, RunsLostError, TryLaterError
 from ragmeter.metrics import ConfigurationError
@@ -522,32 +522,11 @@ def test_names_beyond_what_anyone_can_look_at_are_counted_together(fresh):
 
 def test_what_meters_dropped_is_told_for_the_time_that_is_looked_at(fresh):
     """Counters that only grow, from several meters, told late and twice."""
-    from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
-
     now = 1_800_000_000.0
-
-    def counted(instance, seconds, value, began):
-        request = ExportMetricsServiceRequest()
-        group = request.resource_metrics.add()
-        for key, text in (("service.name", "shop"), ("service.instance.id", instance)):
-            item = group.resource.attributes.add(key=key)
-            item.value.string_value = text
-        scoped_ = group.scope_metrics.add()
-        scoped_.scope.name = "ragmeter"
-        metric = scoped_.metrics.add(name="ragmeter.dropped")
-        metric.sum.aggregation_temporality = 2
-        metric.sum.is_monotonic = True
-        point = metric.sum.data_points.add(
-            as_int=value, time_unix_nano=int(seconds * 1e9), start_time_unix_nano=int(began * 1e9)
-        )
-        item = point.attributes.add(key="ragmeter.reason")
-        item.value.string_value = "queue_full"
-        return request
-
     told_ = [
-        counted("one", now - 2 * HOUR_S, 10, now - DAY_S),
-        counted("one", now - 60, 17, now - DAY_S),
-        counted("two", now - 60, 5, now - 600),
+        dropped(10, now - 2 * HOUR_S, began_s=now - DAY_S, **{"name": "shop", "instance.id": "one"}),
+        dropped(17, now - 60, began_s=now - DAY_S, **{"name": "shop", "instance.id": "one"}),
+        dropped(5, now - 60, began_s=now - 600, **{"name": "shop", "instance.id": "two"}),
     ]
     with store(fresh(), clock=lambda: now) as kept:
         for request in (*reversed(told_), told_[0]):
