@@ -263,8 +263,6 @@ def _of_span(span: Any, attributes: Mapping[str, Any], ran: _Origin, kinds: _Kin
     if operation == semconv.OPERATION_EVALUATION and parent and semconv.VERDICT in attributes:
         # If several retrieval spans have scores, the verdict is on the one beside the request's own span.
         place = (1, parent)
-    word = _word(attributes)
-    codes = attributes.get(semconv.VERDICT_CODES)
     segments = _segments(attributes)
     yield RequestPart(
         run_id=run_id,
@@ -293,9 +291,7 @@ def _of_span(span: Any, attributes: Mapping[str, Any], ran: _Origin, kinds: _Kin
         judge_selection=_text(attributes.get(semconv.JUDGE_SELECTION)),
         missing=_text(attributes.get(semconv.MISSING)),
         metadata={**_metadata(attributes), **ran.version},
-        verdict=None
-        if word is None
-        else VerdictPart(at, word, tuple(map(str, codes)) if isinstance(codes, list) else ()),
+        verdict=_verdict(attributes, at),
         scores=_scores(attributes, at),
     )
     for event in span.events:
@@ -358,15 +354,9 @@ def _spared(attributes: Mapping[str, Any], at: int) -> dict[str, ScorePart]:
     }
 
 
-def _word(attributes: Mapping[str, Any]) -> str | None:
-    word = attributes.get(semconv.VERDICT)
-    return word if isinstance(word, str) and word in _VERDICTS else None
-
-
 def _verdict(attributes: Mapping[str, Any], at: int) -> VerdictPart | None:
-    word = _word(attributes)
-    codes = attributes.get(semconv.VERDICT_CODES)
-    if word is None:
+    word, codes = attributes.get(semconv.VERDICT), attributes.get(semconv.VERDICT_CODES)
+    if not isinstance(word, str) or word not in _VERDICTS:
         return None
     reasons = _text(attributes.get(semconv.GEN_AI_EVALUATION_EXPLANATION), 4096)
     return VerdictPart(
