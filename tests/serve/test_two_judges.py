@@ -35,7 +35,9 @@ def one_request(run, number, judge, value, *, ago_s=HOUR, rate=1.0, definition="
         target="answer",
     )  # fmt: skip
     kept = {**found.scores, "faithfulness": score}
-    return replace(found, scores=kept, judge_sample_rate=rate)
+    # Requests with one question are a conversation, in which those of one judge link those of the other.
+    alone = replace(found.run, conversation_id=f"talk-{number}")
+    return replace(found, run=alone, scores=kept, judge_sample_rate=rate)
 
 
 def measurements(kept, filters=DAY):
@@ -64,6 +66,12 @@ _REQUESTS = some.lists(
 @settings(max_examples=6, deadline=None)
 @given(requests=_REQUESTS)
 @example(requests=[(("gpt-4.1", "1"), 1.0, 1.0, 0), (("gpt-5", "1"), 0.0, 1.0, 0)] * 6)
+@example(
+    requests=[
+        (("gpt-5" if n in (4, 7, 8, 11) else "gpt-4.1", "1"), 0.25 if n == 4 else 0.0, 1.0, tenth)
+        for n, tenth in enumerate((14, 17, 0, 0, 0, 0, 0, 10, 8, 0, 0, 4))
+    ]
+)
 def test_in_any_order_each_judge_has_the_mean_that_it_has_alone(run, requests):
     runs = [
         (who, one_request(run, number, who[0], value, ago_s=HOUR * (1 + tenth / 10), rate=rate,
