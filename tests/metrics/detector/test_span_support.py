@@ -159,6 +159,7 @@ class Server(JsonServer):
     def __init__(self, *statuses):
         super().__init__()
         self._statuses = list(statuses)
+        self.surplus = {}
 
     @property
     def address(self):
@@ -170,7 +171,7 @@ class Server(JsonServer):
             if "requests" not in body
             else {"results": [{"spans": self._spans(one)} for one in body["requests"]]}
         )
-        return self._statuses.pop(0) if self._statuses else 200, found, {}
+        return self._statuses.pop(0) if self._statuses else 200, found | self.surplus, {}
 
     @staticmethod
     def _spans(one):
@@ -219,6 +220,12 @@ def test_a_passing_refusal_is_tried_again(server):
 def test_a_wrong_key_is_no_score(server):
     (score,) = measured(HttpSpanDetector(server.address, api_key="wrong"))
     assert (score.value, score.error_type) == (None, "authentication")
+
+
+def test_a_reply_without_end_is_not_read_to_its_end(server):
+    server.surplus = {"padding": " " * 5 * 2**20}
+    (score,) = measured(HttpSpanDetector(server.address))
+    assert (score.value, score.error_type) == (None, "reply_too_large")
 
 
 def test_a_live_meter_asks_off_the_requests_path_and_exports_the_score(server):
