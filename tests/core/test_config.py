@@ -56,6 +56,8 @@ PRICES = {"INPUT_PRICE": "2", "CACHED_INPUT_PRICE": "1", "OUTPUT_PRICE": "8", "M
             lambda made: made.segments,
             ("language", "metadata.tenant"),
         ),
+        ({}, lambda made: made.limits.max_text_chars, 300_000),
+        ({"MAX_TEXT_CHARS": "1000"}, lambda made: made.limits.max_text_chars, 1_000),
         ({"LATE_WINDOW": "7"}, lambda made: made.limits.late_window, 7),
         ({"LATE_WINDOW_S": "60"}, lambda made: made.limits.late_window_s, 60.0),
         ({"VERDICT_UNSUPPORTED_BELOW": "0.4"}, lambda made: made.scoring.verdict.unsupported_below, 0.4),

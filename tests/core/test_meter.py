@@ -300,6 +300,7 @@ def test_misconfiguration_raises_at_construction_with_the_fix(arguments, message
     ("group", "arguments", "message"),
     [
         (Limits, {"queue_size": 0}, "queue_size is 0"),
+        (Limits, {"max_text_chars": 0}, "max_text_chars"),
         (Limits, {"hold_s": -1}, "hold_s"),
         (Limits, {"hold_s": "x"}, "hold_s"),
         (Limits, {"hold_s": None}, "hold_s"),

@@ -1,13 +1,12 @@
 """One text that is too long skips the metrics that read it: free, judged, here and in the worker."""
 
 import pytest
-from fakes_core import FakeJudge, scored
+from fakes_core import scored
 from openai_server import OpenAIServer
 
-from ragmeter import Limits, RagMeter
-from ragmeter.metrics import ConfigurationError, RagSample, Reference
+from ragmeter import Limits
+from ragmeter.metrics import RagSample, Reference
 from ragmeter.metrics.judge import OpenAIJudge
-from ragmeter.settings.config import read_settings
 
 SAMPLE = RagSample(
     question="How tall?",
@@ -34,18 +33,3 @@ def test_too_long_is_a_status(scoring):
     for name in ("rouge_l", "token_f1", "answer_relevancy"):
         assert result.scores[name].status == "ok"
     assert asked == 1
-
-
-def test_the_bound_comes_from_the_environment(monkeypatch):
-    """``RAGMETER_MAX_TEXT_CHARS``; 300,000 by default."""
-    assert read_settings().max_text_chars == 300_000
-    monkeypatch.setenv("RAGMETER_MAX_TEXT_CHARS", "1000")
-    monkeypatch.setenv("RAGMETER_METRICS", "lexical_groundedness")
-    with RagMeter.from_env() as meter:
-        assert meter._limits.max_text_chars == 1_000
-
-
-@pytest.mark.parametrize("wrong", [0, -1])
-def test_a_bound_below_one_is_refused(wrong):
-    with pytest.raises(ConfigurationError, match="max_text_chars"):
-        RagMeter(judge=FakeJudge(), exporters=[], limits=Limits(max_text_chars=wrong))
