@@ -7,7 +7,6 @@ raises into, blocks or slows the host.
 from __future__ import annotations
 
 import os
-import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
@@ -70,7 +69,6 @@ class MeterPort:
     def serve(self, pipeline: Pipeline) -> None:
         """Send requests to `pipeline`."""
         self.pipeline = pipeline
-        fork.pause(self._before_fork, pipeline.after_fork_in_parent)
         fork.forget(self._begin_child)
 
     def guard(self, component: str) -> Guard:
@@ -225,9 +223,6 @@ class MeterPort:
         """Stop the worker process at exit; called by ragmeter itself."""
         with self._exit_guard:
             self.pipeline.depart()
-
-    def _before_fork(self) -> None:
-        self.pipeline.before_fork(time.monotonic() + fork.PATIENCE_S)
 
     def _begin_child(self) -> None:
         self._watched = False

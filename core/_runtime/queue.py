@@ -88,6 +88,7 @@ class WorkerQueue(Generic[T]):
         self._closed = False
         self._fresh()
         fork.forget(self._fresh)  # a forked child has no thread and no items
+        fork.pause(self._before_fork, self._after_fork_in_parent)
 
     def _fresh(self) -> None:
         # No lock guards the items: a garbage collection may end a stream, and so put, on a thread that holds
@@ -216,17 +217,13 @@ class WorkerQueue(Generic[T]):
         self._drop_all()
         return done
 
-    def before_fork(self, deadline: float) -> None:
-        """Pause the worker between two batches, or until `deadline` (monotonic).
-
-        A worker forked during a batch may hold any lock, of an import, a library or a user's metric, for
-        which the child would wait for ever.
-        """
+    def _before_fork(self) -> None:
+        # Between two batches: a worker forked during one may hold any lock, of an import, a library or a user's
+        # metric, for which the child would wait for ever.
         if self.is_alive:
-            self._gate.before_fork(remaining(deadline))
+            self._gate.before_fork()
 
-    def after_fork_in_parent(self) -> None:
-        """Resume the worker."""
+    def _after_fork_in_parent(self) -> None:
         self._gate.after_fork_in_parent()
 
     def _number_put(self) -> int:

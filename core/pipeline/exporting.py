@@ -467,16 +467,6 @@ class ExportQueues:
             if not step.wait(deadline):
                 queue.give_up(step)
 
-    def before_fork(self, deadline: float) -> None:
-        """Pause the exporters between two batches, or until `deadline`."""
-        for queue in self._queues:
-            queue.worker.before_fork(deadline)
-
-    def after_fork_in_parent(self) -> None:
-        """Resume the exporters."""
-        for queue in self._queues:
-            queue.worker.after_fork_in_parent()
-
 
 def _run_beside(step: _Step) -> None:
     leave_host()

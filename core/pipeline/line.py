@@ -248,20 +248,6 @@ class Pipeline:
         if self._process is not None:
             self._process.rest()
 
-    def before_fork(self, deadline: float) -> None:
-        """Pause the threads between two items, or until `deadline`."""
-        self._queue.before_fork(deadline)
-        self._exporting.before_fork(deadline)
-        if self._alarming is not None:
-            self._alarming.before_fork(deadline)
-
-    def after_fork_in_parent(self) -> None:
-        """Resume the threads."""
-        if self._alarming is not None:
-            self._alarming.after_fork_in_parent()
-        self._exporting.after_fork_in_parent()
-        self._queue.after_fork_in_parent()
-
     def add_shadow(self, shadow: Exporter, differences: Callable[[], Sequence[RetrieverDifference]]) -> None:
         """Add a shadow as an exporter; the others publish its `differences`."""
         self._exporting.add(shadow, differences)

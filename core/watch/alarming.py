@@ -221,16 +221,6 @@ class Alarming:
             self._webhook.close()
         self._notifier.close()
 
-    def before_fork(self, deadline: float) -> None:
-        """Pause the threads between two items, or until `deadline`."""
-        self._looking.before_fork(deadline)
-        self._notifier.before_fork(deadline)
-
-    def after_fork_in_parent(self) -> None:
-        """Resume the threads."""
-        self._notifier.after_fork_in_parent()
-        self._looking.after_fork_in_parent()
-
     def deliveries(self) -> Deliveries | None:
         """Return the counts of webhook deliveries; None: no webhook."""
         return None if self._webhook is None else self._notifier.deliveries()

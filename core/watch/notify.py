@@ -183,14 +183,6 @@ class Notifier:
         self._queue.close(0.0)
         self._later.close()
 
-    def before_fork(self, deadline: float) -> None:
-        """Pause the thread between two items, or until `deadline`."""
-        self._queue.before_fork(deadline)
-
-    def after_fork_in_parent(self) -> None:
-        """Resume the thread."""
-        self._queue.after_fork_in_parent()
-
     def _notify_batch(self, batch: Sequence[_WaitingNotice]) -> None:
         for one in batch:
             claims = self._claims

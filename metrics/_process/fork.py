@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import sys
 import threading
+import time
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from functools import partial
@@ -20,7 +21,7 @@ from typing import Any
 from weakref import ref
 
 PATIENCE_S = 0.25
-"""Longest wait of a fork, in seconds, for the current steps of objects registered by `pause`. A child that
+"""Longest wait of a fork, in seconds, for the current steps of all objects registered by `pause`. A child that
 inherits a lock in the middle of a step would hang on it."""
 
 # Number → an object, held weakly, and the function to call with it. Changed without a lock, in atomic steps:
@@ -71,15 +72,18 @@ class Gate:
     It does not survive the fork: a child makes another.
     """
 
+    deadline = 0.0
+    """End of the wait of the fork in progress (monotonic)."""
+
     def __init__(self) -> None:
         self.lock = threading.RLock()
         self._forking: set[int] = set()
 
-    def before_fork(self, timeout_s: float = PATIENCE_S) -> None:
-        """Acquire the lock, waiting for at most `timeout_s` seconds."""
+    def before_fork(self) -> None:
+        """Acquire the lock, waiting until the deadline of the fork at most."""
         # Recorded first: an interrupt (Ctrl-C) here ends only this call, and the fork continues.
         self._forking.add(threading.get_ident())
-        if not self.lock.acquire(timeout=timeout_s):
+        if not self.lock.acquire(timeout=max(0.0, Gate.deadline - time.monotonic())):
             self._forking.discard(threading.get_ident())
 
     def after_fork_in_parent(self) -> None:
@@ -133,6 +137,7 @@ def _forget_imports() -> None:
 
 
 def _start_fork() -> None:
+    Gate.deadline = time.monotonic() + PATIENCE_S
     _call(_before, last_first=True)
     _note_threads()
 

@@ -1,7 +1,9 @@
 """Worker queues: bounded, ordered, never blocking, always accounted for."""
 
 import gc
+import os
 import threading
+import time
 from collections import deque
 
 import pytest
@@ -11,6 +13,7 @@ from hypothesis import strategies as st
 from ragmeter._runtime import queue as queue_module
 from ragmeter._runtime.guard import ErrorLog, Guard
 from ragmeter._runtime.queue import WorkerQueue
+from ragmeter.metrics._process import fork
 
 
 def _queue(work, dropped=None, **limits):
@@ -186,6 +189,19 @@ def test_a_worker_without_work_ends_and_what_comes_later_is_done_all_the_same(mo
     queue.close(1)
 
 
+def test_a_first_put_below_the_locks_of_threading_starts_a_worker_all_the_same():
+    """`threading` holds a lock of its own while it starts or lists threads; a finalizer may run there."""
+    worked = []
+    queue = _queue(worked.extend)
+
+    with threading._active_limbo_lock:
+        queue.put("first")
+
+    assert queue.flush(30)
+    assert worked == ["first"]
+    queue.close(1)
+
+
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 def test_a_lane_whose_thread_died_starts_another():
     """Whether the next item comes before, while or after the thread ends."""
@@ -244,4 +260,39 @@ def test_the_tick_runs_while_idle():
     queue.put("start")
 
     assert ticked.wait(60)
+    queue.close(1)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this platform")
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_a_fork_comes_between_two_batches(monkeypatch):
+    """In the middle of one the worker may hold a lock, for which the child would wait for ever."""
+    monkeypatch.setattr(fork, "PATIENCE_S", 60.0)
+    at_work, go, seen = threading.Event(), threading.Event(), []
+
+    def work(batch):
+        at_work.set()
+        go.wait(60)
+        seen.append("worked")
+
+    def forks():
+        child = os.fork()
+        if not child:
+            os._exit(0)
+        seen.append("forked")
+        os.waitpid(child, 0)
+
+    queue = _queue(work)
+    queue.put(1)
+    assert at_work.wait(60)
+    forking = threading.Thread(target=forks)
+    forking.start()
+    deadline = time.monotonic() + 60
+    while not queue._gate._forking:
+        assert time.monotonic() < deadline
+        time.sleep(0.001)
+    go.set()
+    forking.join(60)
+    assert seen == ["worked", "forked"]
+    assert queue.flush(60)
     queue.close(1)
