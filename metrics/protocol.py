@@ -110,6 +110,7 @@ class Metric(ABC):
         items: Sequence[ScoreItem] = (),
         status: ScoreStatus | None = None,
         bounds: tuple[float, float] | None = None,
+        method: ScoreMethod | None = None,
     ) -> Score:
         """Build the `Score` called `name` of this metric: ``ok``, or ``undefined`` without a value.
 
@@ -122,6 +123,7 @@ class Metric(ABC):
             items: The evidence.
             status: Another status.
             bounds: Lower and upper bound over all outcomes of the unknown verdicts.
+            method: Another method.
         """
         # Arguments equal to the defaults are left out: each costs a tenth of the score. Ranges, directions
         # and targets are read without their methods: a request has a dozen scores.
@@ -145,7 +147,7 @@ class Metric(ABC):
             name=name,
             value=value,
             status=status or ("undefined" if value is None else "ok"),
-            method=self.method,
+            method=method or self.method,
             definition=self.definition,
             target=self.targets.get(name, self.target),
             **given,

@@ -74,13 +74,11 @@ class Claims:
     denied: Sequence[Denial]
     """Clauses whose opposite a chunk states."""
 
-    def sentence_items(self) -> list[ScoreItem]:
-        """Return the sentences as evidence, each with the share of its claiming words that chunks have."""
+    def sentence_items(self, shares: Sequence[float | None]) -> list[ScoreItem]:
+        """Return the answer's sentences as evidence, each with its share of words that chunks have."""
         return [
-            ScoreItem(f"sentence-{at}", None, text, None, None, 1 - missing / len(terms) if terms else None)
-            for at, (text, terms, missing) in enumerate(
-                zip(self.answer.sentences[:MOST_ITEMS], self.terms, self.unsupported, strict=False), start=1
-            )
+            ScoreItem(f"sentence-{at}", None, text, None, None, share)
+            for at, (text, share) in enumerate(zip(self.answer.sentences[:MOST_ITEMS], shares, strict=False), 1)
         ]
 
     @lazy_attribute

@@ -65,7 +65,7 @@ class Citations(ComputedMetric):
         cut = sentences(marks_inside(sample.answer or ""))
         cited = list(map(cited_numbers, cut))
         if not any(cited):
-            return self._both("no citation in the answer")
+            return self.undefined_scores("no citation in the answer")
         first = 0 if any(0 in numbers for numbers in cited) else 1
         claiming: list[ScoreItem] = []
         pairs: list[ScoreItem] = []
@@ -89,15 +89,8 @@ class Citations(ComputedMetric):
                 if not found:
                     wrong.append(f"sentence-{number} cites {mark}: {share:.2f}")
         if not claiming:
-            return self._both("no sentence of the answer claims anything")
+            return self.undefined_scores("no sentence of the answer claims anything")
         return self._precision(pairs, wrong), self._coverage(claiming)
-
-    def _both(self, why: str) -> tuple[Score, Score]:
-        precision, coverage = self.score_names
-        return (
-            self.make_score(precision, None, explanation=why, summary=why),
-            self.make_score(coverage, None, explanation=why, summary=why),
-        )
 
     def _precision(self, pairs: Sequence[ScoreItem], wrong: Sequence[str]) -> Score:
         name, _ = self.score_names

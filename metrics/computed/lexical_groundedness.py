@@ -10,11 +10,10 @@ from ragmeter.metrics._display.wording import number_of, percent
 from ragmeter.metrics._ungrounded import KINDS, NOTHING_RETRIEVED, lacking_said
 from ragmeter.metrics.protocol import ComputedMetric
 from ragmeter.metrics.sample import RagSample
-from ragmeter.metrics.score import Score, ScoreItem
+from ragmeter.metrics.score import Score
 from ragmeter.metrics.text.terms import compared_terms, credit_each
 
 from ._claims import Claims, claims_of
-from .precision_recall_f1 import MOST_ITEMS
 
 __all__ = ["LexicalGroundedness"]
 
@@ -68,12 +67,7 @@ class LexicalGroundedness(ComputedMetric):
             found / len(sentence) if sentence else None
             for found, sentence in zip(covered, sentences, strict=True)
         ]
-        items = [
-            ScoreItem(f"sentence-{number}", None, text, None, None, share)
-            for number, (text, share) in enumerate(
-                zip(answer.sentences[:MOST_ITEMS], shares, strict=False), start=1
-            )
-        ]
+        items = claims.sentence_items(shares)
         value = sum(covered) / len(terms)
         if any(context.units for context in contexts):
             found = f"{value * len(terms):g} of {number_of(len(terms), 'word')}"

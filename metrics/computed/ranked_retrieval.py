@@ -114,7 +114,7 @@ class RankedRetrieval(ComputedMetric):
         truth, matching = (_by_id if by_id else self._by_text)(contexts, golden)
         credited = (credit if self.denominator == "all" else credit_first_free)(matching)
         scores = self._scores(matching, credited, len(truth), len(golden))
-        items = tuple(
+        items = [
             ScoreItem(
                 rank,
                 position is not None,
@@ -124,19 +124,16 @@ class RankedRetrieval(ComputedMetric):
             for rank, context, position in zip(
                 chunk_ids(min(len(contexts), MOST_ITEMS)), contexts, credited, strict=False
             )
-        )
+        ]
         explanation, summary = _credit_words(credited, truth, by_id=by_id)
         return [
-            Score(
-                name=name,
-                value=value,
-                status="undefined" if value is None else "ok",
-                method="exact" if by_id else self.method,
-                definition=self.definition,
-                target=self.target,
+            self.make_score(
+                name,
+                value,
                 explanation=explanation,
                 summary=summary,
                 items=items,
+                method="exact" if by_id else None,
             )
             for name, value in zip(self.score_names, scores, strict=True)
         ]

@@ -68,8 +68,7 @@ class Refusal(ComputedMetric):
             return (self.make_score(self.name, 1.0, label=label, explanation=why, summary=why),)
         answer = analyse(sample.answer or "")
         if not any(map(str.isalpha, answer.plain)):
-            why = "no letter in the answer"
-            return (self.make_score(self.name, None, explanation=why, summary=why),)
+            return self.undefined_scores("no letter in the answer")
         kinds = answer.memoize(sentence_kinds)
         refusing = [at for at, kind in enumerate(kinds) if kind.refuses is not None]
         items = [

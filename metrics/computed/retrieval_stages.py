@@ -13,7 +13,7 @@ from typing import Final
 from ragmeter.metrics._display.wording import quote_text
 from ragmeter.metrics.protocol import ComputedMetric, scores_without_value
 from ragmeter.metrics.sample import RagSample, Reference
-from ragmeter.metrics.score import Score, ScoreItem, ScoreMethod
+from ragmeter.metrics.score import Score, ScoreItem
 
 from ._document_outcomes import (
     PROMPT,
@@ -96,19 +96,8 @@ class RetrievalFunnel(ComputedMetric):
                 explanation += f"; {len(cut)} cut: {quote_text(cut[0].text)}"
             if left:
                 explanation += f"; not in the {journey.end_name}: {quote_text(left[0].text)}"
-        return (
-            Score(
-                name=self.name,
-                value=value,
-                status="undefined" if value is None else "ok",
-                method=self.method,
-                definition=self.definition,
-                summary=summary,
-                explanation=explanation,
-                items=tuple(_stage_items(journey, unseen=unseen)),
-                direction=self.direction,
-            ),
-        )
+        items = _stage_items(journey, unseen=unseen)
+        return (self.make_score(self.name, value, explanation=explanation, summary=summary, items=items),)
 
 
 @dataclass(frozen=True)
@@ -178,7 +167,6 @@ class RightDocumentLoss(ComputedMetric):
         label = where.most_common(1)[0][0] if where else None
         if fates and not where and all(fate.is_lost is not None for fate in fates):
             label = NOTHING_LOST
-        method: ScoreMethod = "exact" if by_id else self.method
         scores: list[Score] = []
         for name in self.score_names:
             missed = [_is_missed(fate, name) for fate in fates]
@@ -188,19 +176,16 @@ class RightDocumentLoss(ComputedMetric):
             if lost:
                 explanation += f"; e.g. {quote_text(golden[missed.index(True)])}"
             scores.append(
-                Score(
-                    name=name,
-                    value=None if unknown else share,
-                    status="partial" if unknown else "undefined" if share is None else "ok",
-                    method=method,
-                    definition=self.definition,
-                    label=label if name == _DROPPED else None,
-                    summary=summary,
+                self.make_score(
+                    name,
+                    None if unknown else share,
                     explanation=explanation,
-                    lower=share if unknown else None,
-                    upper=(lost + unknown) / len(fates) if unknown else None,
+                    summary=summary,
+                    label=label if name == _DROPPED else None,
                     items=items,
-                    direction=self.direction,
+                    status="partial" if unknown else None,
+                    bounds=(lost / len(fates), (lost + unknown) / len(fates)) if unknown else None,
+                    method="exact" if by_id else None,
                 )
             )
         return scores

@@ -102,7 +102,12 @@ class Support(ComputedMetric):
             self.make_score(
                 "support",
                 max(0.0, value),
-                items=claims.sentence_items(),
+                items=claims.sentence_items(
+                    [
+                        1 - missing / len(terms) if terms else None
+                        for terms, missing in zip(claims.terms, claims.unsupported, strict=True)
+                    ]
+                ),
                 explanation=f"{unsupported:g} of {number_of(words, 'claiming word')} in no chunk{said}",
                 summary=f"{unsupported:g} of {number_of(words, 'word')} unsupported{summary}",
             ),

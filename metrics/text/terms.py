@@ -237,8 +237,6 @@ def credit(terms: Sequence[str], there: Vocabulary) -> float:
     A Han bigram of which only the two characters occur counts half; a single Han character counts if it
     occurs.
     """
-    if not there.characters:
-        return sum(map(there.words.__contains__, terms))
     return credit_each((terms,), there)[0]
 
 
