@@ -132,7 +132,7 @@ def _neighbours(claims: Claims) -> float:
         said = frozenset().union(*[_grams(form(text), length) for text in texts])
         known = MARK.join([context.memoize(known_form) for context in claims.contexts])
         there = _grams(known, length) if len(said) > _LOOKED_UP else known
-        return sum([gram in there for gram in said]) / len(said) if said else 1.0
+        return sum(map(there.__contains__, said)) / len(said) if said else 1.0
     stems: list[str | None] = []
     for span, sentence, text, terms in zip(
         answer.spans, answer.sentences, claims.texts, claims.terms, strict=True

@@ -8,7 +8,7 @@ relevance call this.
 
 import re
 from collections.abc import Collection, Iterable, Sequence
-from itertools import chain
+from itertools import chain, filterfalse
 from operator import add
 from typing import NamedTuple
 
@@ -145,11 +145,11 @@ def find_terms(known: Analysis, looked_for: SearchTerms) -> Vocabulary:
     if not known.has_han:
         return Vocabulary(looked_for.terms & known.content_set, frozenset())
     line = known.memoize(word_lines)
-    words = frozenset([pair for pair in looked_for.pairs if pair in line])
+    words = frozenset(filter(line.__contains__, looked_for.pairs))
     parts = looked_for.single.union("".join(looked_for.pairs - words))
     if looked_for.others:
         words |= looked_for.others.intersection(chain.from_iterable(known.memoize(sentence_others)))
-    return Vocabulary(words, frozenset([one for one in parts if one in line]))
+    return Vocabulary(words, frozenset(filter(line.__contains__, parts)))
 
 
 def words_with(terms: Collection[str], texts: Sequence[Analysis]) -> list[dict[str, str]]:
@@ -190,7 +190,7 @@ def _others_of(line: str) -> list[str]:
 
 def held_in_line(line: str, looked_for: SearchTerms) -> set[str]:
     """Return the searched terms in one of `sentence_lines`."""
-    found = {pair for pair in looked_for.pairs if pair in line}
+    found = set(filter(line.__contains__, looked_for.pairs))
     if looked_for.others:
         found |= looked_for.others.intersection(_others_of(line))
     return found
@@ -247,7 +247,7 @@ def credit_each(sentences: Iterable[Sequence[str]], there: Vocabulary) -> list[f
         return [sum(map(words.__contains__, terms)) for terms in sentences]
     found: list[float] = []
     for terms in sentences:
-        absent = [term for term in terms if term not in words]
+        absent = list(filterfalse(words.__contains__, terms))
         whole: float = len(terms) - len(absent)
         if absent:
             parts = [t for t in absent if t[0] in characters and t[-1] in characters]
@@ -260,7 +260,7 @@ def present(terms: Iterable[str], there: Vocabulary) -> list[str]:
     """Return the `terms` with a `credit` above 0."""
     words, characters = there
     if not characters:
-        return [term for term in terms if term in words]
+        return list(filter(words.__contains__, terms))
     return [term for term in terms if term in words or (term[0] in characters and term[-1] in characters)]
 
 
