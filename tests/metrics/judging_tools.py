@@ -13,7 +13,8 @@ ORACLES = Path(__file__).parent.parent / "oracles"
 
 def oracle(name: str, **wanted: str) -> list[dict]:
     """Read the records of an oracle file whose fields equal `wanted`."""
-    lines = (ORACLES / f"{name}.jsonl").read_text(encoding="utf-8").splitlines()
+    # Not splitlines(): a text may have another line break in it.
+    lines = (ORACLES / f"{name}.jsonl").read_text(encoding="utf-8").strip().split("\n")
     records = [json.loads(line) for line in lines]
     return [r for r in records if all(r[key] == value for key, value in wanted.items())]
 

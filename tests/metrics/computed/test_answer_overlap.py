@@ -1,13 +1,12 @@
 """How close the wording is: ROUGE-L and token F1 on our tokens, and rouge-score's own numbers."""
 
-import json
 import pickle
 import sys
-from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from judging_tools import oracle
 
 from ragmeter.metrics import (
     AnswerOverlap,
@@ -21,17 +20,9 @@ from ragmeter.metrics import (
 )
 from ragmeter.metrics.computed import answer_overlap
 
-ORACLES = Path(__file__).parents[2] / "oracles"
-
 
 def answer(text):
     return Reference(answer=text)
-
-
-def recorded_pairs():
-    """Yield ROUGE-L of text pairs as rouge-score 0.1.2 gave it."""
-    lines = (ORACLES / "rouge_score_rougeL.jsonl").read_text("utf-8").strip().split("\n")
-    return map(json.loads, lines)
 
 
 @pytest.mark.parametrize(
@@ -82,7 +73,7 @@ def test_answer_overlap_edges(said, expected, status):
 def test_our_rouge_l_is_rouge_scores_on_plain_words():
     """Where both cut the same tokens the numbers are the same."""
     checked = 0
-    for record in recorded_pairs():
+    for record in oracle("rouge_score_rougeL"):
         retrieved, golden = record["input"]["retrieved"], record["input"]["ground_truth"]
         if record["params"]["use_stemmer"] or not (retrieved + golden).replace(" ", "").isalnum():
             continue
@@ -113,7 +104,7 @@ def test_the_recorded_numbers_of_rouge_score_are_given(use_stemmer):
     """Precision, recall and F1 to the last digit, stemmed or not; undefined without a token."""
     pytest.importorskip("rouge_score")
     checked = 0
-    for record in recorded_pairs():
+    for record in oracle("rouge_score_rougeL"):
         if record["params"]["use_stemmer"] is not use_stemmer:
             continue
         texts, expected = record["input"], record["expected"]

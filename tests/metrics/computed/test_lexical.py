@@ -1,11 +1,9 @@
 """The lexical family, retrieval health and entities."""
 
-import json
-from pathlib import Path
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from judging_tools import oracle
 
 from ragmeter.metrics import (
     ConfigurationError,
@@ -22,11 +20,7 @@ from ragmeter.metrics import (
 )
 from ragmeter.metrics.text.named_entities import named_entities
 
-ORACLES = Path(__file__).parents[2] / "oracles"
-SEEDS = {
-    record["id"]: record
-    for record in map(json.loads, (ORACLES / "seed_examples.jsonl").read_text("utf-8").strip().split("\n"))
-}
+SEEDS = {record["id"]: record for record in oracle("seed_examples")}
 TEXT = st.text(st.sampled_from(list("aB1 .,。中Дё\n《》%-/!\x00\u0301")), max_size=60) | st.text(max_size=40)
 
 

@@ -1,12 +1,12 @@
 """Precision, recall and F1, ranks and ids: golden tables, oracle vectors, properties."""
 
-import json
 import math
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from judging_tools import oracle
 
 from ragmeter.metrics import (
     ROUGE_CHUNK_MATCH_THRESHOLD,
@@ -23,15 +23,10 @@ from ragmeter.metrics import (
 )
 from ragmeter.metrics.computed._rouge_compat import CompatText, covers
 
-ORACLES = Path(__file__).parents[2] / "oracles"
 CHUNKS = st.lists(st.text(st.sampled_from(list("ab c.。中文дом\n!\ud800")), max_size=12), max_size=5)
 EVERY_SETTING = [
     (strategy, backend) for strategy in MatchingStrategy for backend in ("unicode", "rouge_compat")
 ]
-
-
-def oracle(name: str) -> list[dict]:
-    return list(map(json.loads, (ORACLES / name).read_text("utf-8").strip().split("\n")))
 
 
 def scores(metric, retrieved, golden=None, ids=None):
@@ -61,7 +56,7 @@ def punkt():
 
 def test_continuous_eval_is_reproduced(punkt):
     """`rouge_compat` with ``zero_division=0.0`` gives every recorded number of the package."""
-    records = oracle("ce_precision_recall_f1.jsonl")
+    records = oracle("ce_precision_recall_f1")
     assert len(records) == 644
     for record in records:
         strategy = MatchingStrategy[record["params"]["matching_strategy"]]
@@ -79,7 +74,7 @@ def test_continuous_eval_is_reproduced(punkt):
 
 def test_continuous_evals_ranks_are_reproduced():
     """``denominator="retrieved"`` gives its average precision, reciprocal rank and NDCG."""
-    records = oracle("ce_ranked.jsonl")
+    records = oracle("ce_ranked")
     assert len(records) == 322
     for record in records:
         strategy = MatchingStrategy[record["params"]["matching_strategy"]]
@@ -99,7 +94,7 @@ def test_continuous_evals_ranks_are_reproduced():
 
 def test_the_package_rouge_is_reproduced():
     """As many words of the golden text are covered as `rouge` 1.0.1 counts, and not one more."""
-    for record in oracle("rouge_1_0_1_pairs.jsonl"):
+    for record in oracle("rouge_1_0_1_pairs"):
         truth = CompatText(record["input"]["ground_truth"])
         retrieved = CompatText(record["input"]["retrieved"])
         if "error" in record["expected"]:
@@ -138,9 +133,9 @@ NAMES = {
 @pytest.mark.parametrize(
     ("file", "retrieved_key", "expected_key", "at_least"),
     [
-        ("llama_ir_metrics.jsonl", "retrieved_ids", "expected_ids", 130),
-        ("trulens_ir_metrics.jsonl", "retrieved", "expected", 100),
-        ("ragas_id_based.jsonl", "retrieved_context_ids", "reference_context_ids", 74),
+        ("llama_ir_metrics", "retrieved_ids", "expected_ids", 130),
+        ("trulens_ir_metrics", "retrieved", "expected", 100),
+        ("ragas_id_based", "retrieved_context_ids", "reference_context_ids", 74),
     ],
 )
 def test_id_metrics_agree_with_the_peers(file, retrieved_key, expected_key, at_least):

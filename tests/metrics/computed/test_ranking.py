@@ -1,18 +1,16 @@
 """Average precision, its bounds, reciprocal rank and NDCG."""
 
 import itertools
-import json
 import math
-from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from judging_tools import oracle
 
 from ragmeter.metrics import average_precision, average_precision_bounds, ndcg, reciprocal_rank
 
-ORACLES = Path(__file__).parents[2] / "oracles"
-EXACT = list(map(json.loads, (ORACLES / "exact_ap.jsonl").read_text("utf-8").strip().split("\n")))
+EXACT = oracle("exact_ap")
 VERDICTS = st.lists(st.booleans(), max_size=9)
 
 

@@ -1,15 +1,14 @@
 """Tokens, content tokens and sentences in English, Russian and Chinese."""
 
-import json
 import re
 import sys
 import threading
 import unicodedata
-from pathlib import Path
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from judging_tools import oracle
 
 from ragmeter.metrics import content_tokens, sentences, tokens
 from ragmeter.metrics.text import STOP_WORDS, analyse, forget_texts, stem
@@ -17,7 +16,6 @@ from ragmeter.metrics.text.characters import OTHER_THAN_RUSSIAN, marks
 from ragmeter.metrics.text.cleaning import clean
 from ragmeter.metrics.text.tokens import line_tokens, normalise, words_beginning
 
-ORACLES = Path(__file__).parents[2] / "oracles"
 ANY_TEXT = st.text(st.characters(exclude_categories=()), max_size=200)
 MIXED = st.text(st.sampled_from(list("ab.A !?\n…。！；”\"')3,5 г т е中文яÉ_\u0301\ud800\x00")), max_size=60)
 
@@ -205,10 +203,7 @@ def test_sentence_traps(text, expected):
 
 def test_sentences_agree_with_punkt_on_english():
     """On the recorded English texts all but five differ from punkt; there punkt is wrong or free."""
-    records = list(
-        map(json.loads, (ORACLES / "nltk_punkt_english_sentences.jsonl").read_text("utf-8").strip().split("\n"))
-    )
-    english = [r for r in records if r["input"]["text"].isascii()]
+    english = [r for r in oracle("nltk_punkt_english_sentences") if r["input"]["text"].isascii()]
     differing = [
         r["input"]["text"]
         for r in english
@@ -266,14 +261,3 @@ def test_stems_are_right_in_many_threads():
         thread.join()
 
     assert wrong == []
-
-
-def test_remembered_texts_are_bounded():
-    """The shared memory gives the same object back, and lets old texts go."""
-    forget_texts()
-    first = analyse("the first text")
-    assert first is analyse("the first text")
-    for number in range(40):
-        analyse(f"{number} " * 30_000)
-
-    assert first is not analyse("the first text")
