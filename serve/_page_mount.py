@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 from ragmeter.metrics import ConfigurationError
 from ragmeter.requests.references import load_references
 
 from .options import ServeOptions
-from .page import GoldenSet, Labels, Pages, Sources
+from .page import GoldenSet, Labels, Sources
 from .store import StoreOptions
 
 
-def pages_of(options: ServeOptions, store: StoreOptions, sources: Sources) -> Pages:
-    """Return the page of a server.
+def page_sources(options: ServeOptions, **given: Any) -> Sources:
+    """Return the data sources of a server's page.
 
     Args:
-        options: Golden set (None: ``golden.jsonl`` beside the store), references, addresses of other viewers
-            of traces.
-        store: The store to read.
-        sources: Data of the server itself.
+        options: Store, golden set (None: ``golden.jsonl`` beside the store), references, addresses of other
+            viewers of traces.
+        given: Data of the server itself, as in `Sources`.
 
     Raises:
         ConfigurationError: A file cannot be read, or an address is invalid.
@@ -32,15 +31,14 @@ def pages_of(options: ServeOptions, store: StoreOptions, sources: Sources) -> Pa
                 f"--trace-url {address!r}: give an address with {{trace_id}} in it, for example "
                 "http://localhost:16686/trace/{trace_id}"
             )
-    return Pages(
-        replace(
-            sources,
-            trace_urls=options.trace_urls,
-            references=load_references(options.references),
-            labels=_labels(store, options.golden),
-            keeps_texts=store.texts,
-            wait_s=options.idle_s,
-        )
+    store = options.store or StoreOptions()
+    return Sources(
+        trace_urls=options.trace_urls,
+        references=load_references(options.references),
+        labels=_labels(store, options.golden),
+        keeps_texts=store.texts,
+        wait_s=options.idle_s,
+        **given,
     )
 
 

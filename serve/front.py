@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import uvicorn
 from starlette.responses import JSONResponse
@@ -23,8 +23,8 @@ from ._access import Access, guard_access
 from ._connections import connections
 from ._counts import Counts
 from ._limits import KEEP_ALIVE_S, RECEIVE_S, Limits
-from ._listening import address_of, bind, forget_paths, grpc_path, token_of
-from ._page_mount import pages_of
+from ._listening import address_of, bind, grpc_path, token_of
+from ._page_mount import page_sources
 from ._tls import certificate_of
 from .options import ServeOptions
 from .page import Pages, Sources, Standing
@@ -44,23 +44,8 @@ _QUIET_S = 0.05
 """Seconds without a request after which no reader waits for the first page."""
 _MOST_S = 1.0
 """Most seconds that the rest of the server gives way to the page."""
-
-
-class Rest(NamedTuple):
-    """The rest of the server, once it is there."""
-
-    application: ASGIApp
-    """Answers every request."""
-    changes: Callable[[], Sequence[Change]]
-    """Returns the changes of quality."""
-    standing: Callable[[], Standing]
-    """Returns the state of the detectors."""
-    health: Callable[[], Mapping[str, Any]]
-    """Returns `Server.health`."""
-    heard: Callable[[], Sequence[HeardService]]
-    """Returns the received requests of each service."""
-    report: Callable[[str, Exception], None]
-    """Counts and logs a contained error of a component."""
+_NO_VIEWS = frozenset({"/live", "/healthz", "/readyz"})
+"""Paths of probes, and of a stream that never ends."""
 
 
 class Front:
@@ -91,12 +76,13 @@ class Front:
         self.reader: Reader | None = None
         self.page: Pages | None = None
         self.grpc_port = options.grpc_port
+        self._sources: Sources | None = None
         self._errors = _Errors()
-        self._rest: Rest | None = None
         self._whole: Future[ASGIApp] = Future()
-        self._in_progress = 0
+        self._views: set[int] = set()
+        """The requests for which a page is being made."""
         self._answered_at = 0.0
-        self._first = self._router()
+        self._application = self._router()
         self._socket = bind(options)
         self.http_port = 0 if options.uds else int(self._socket.getsockname()[1])
         try:
@@ -148,24 +134,21 @@ class Front:
     def make_page(self, grpc_port: int) -> None:
         """Make the page, which names the port for gRPC; none without a store."""
         self.grpc_port = grpc_port
-        store = self.options.store
-        if self.reader is None or self.store is None or store is None or self.page is not None:
+        if self.store is None or self.reader is None or self.page is not None:
             return
         http_address, grpc_address = self.addresses
-        sources = Sources(
+        self._sources = page_sources(
+            self.options,
             reader=self.reader,
             decide_gap=self.store.decide_gap,
-            changes=lambda: () if self._rest is None else self._rest.changes(),
-            standing=lambda: Standing() if self._rest is None else self._rest.standing(),
-            health=lambda: {"status": self.state} if self._rest is None else self._rest.health(),
-            heard=lambda: () if self._rest is None else self._rest.heard(),
+            health=lambda: {"status": self.state},
             ended=lambda: self.state not in ("starting", "ok"),
             guard=Guard("serve.page", self._errors),
             http_address=http_address,
             grpc_address=grpc_address,
         )
-        self.page = pages_of(self.options, store, sources)
-        self._first = self._router(self.page.routes())
+        self.page = Pages(self._sources)
+        self._application = self._router(self.page.routes())
 
     def start(self) -> None:
         """Begin to listen, unless it does; return once it does."""
@@ -182,15 +165,36 @@ class Front:
         """Return when no page is being made: with imports beside it, it would take twice the time."""
         began = self._answered_at = time.monotonic()
         while (now := time.monotonic()) - began < _MOST_S:
-            if not self._in_progress and now - self._answered_at > _QUIET_S:
+            if not self._views and now - self._answered_at > _QUIET_S:
                 return
             time.sleep(0.005)
 
-    def join(self, rest: Rest) -> None:
-        """Have the rest of the server answer from now on."""
-        self._rest = rest
-        self._errors.passed_on = rest.report
-        self._whole.set_result(rest.application)
+    def join(
+        self,
+        application: ASGIApp,
+        *,
+        changes: Callable[[], Sequence[Change]],
+        standing: Callable[[], Standing],
+        health: Callable[[], Mapping[str, Any]],
+        heard: Callable[[], Sequence[HeardService]],
+        report: Callable[[str, Exception], None],
+    ) -> None:
+        """Have the rest of the server answer from now on.
+
+        Args:
+            application: Answers every request.
+            changes: As in `Sources`, like the next three.
+            standing: Returns the state of the detectors.
+            health: Returns `Server.health`.
+            heard: Returns the received requests of each service.
+            report: Counts and logs a contained error of a component.
+        """
+        if self._sources is not None:
+            self._sources.changes, self._sources.standing = changes, standing
+            self._sources.health, self._sources.heard = health, heard
+        self._errors.passed_on = report
+        self._application = application
+        self._whole.set_result(application)
 
     def end_listening(self) -> None:
         """Accept no connection any more; requests in progress are answered."""
@@ -217,31 +221,20 @@ class Front:
         self.wait(RECEIVE_S)
         self.close()
 
-    def forget_paths(self) -> None:
-        """Delete the files of Unix sockets."""
-        forget_paths(self.options)
-
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if self._rest is not None:
-            await self._rest.application(scope, receive, send)
-            return
-        # The stream never ends; probes are no views.
-        view = int(scope["path"] not in ("/live", "/healthz", "/readyz"))
-        self._in_progress += view
+        if scope["path"] not in _NO_VIEWS:
+            self._views.add(id(scope))
         try:
-            await self._first(scope, receive, send)
+            await self._application(scope, receive, send)
         finally:
-            self._in_progress -= view
-            if view:
+            if id(scope) in self._views:
+                self._views.discard(id(scope))
                 self._answered_at = time.monotonic()
 
     async def _wait(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer when the rest of the server is there."""
-        self._in_progress -= 1
-        try:
-            whole = await asyncio.shield(asyncio.wrap_future(self._whole))
-        finally:
-            self._in_progress += 1
+        self._views.discard(id(scope))
+        whole = await asyncio.shield(asyncio.wrap_future(self._whole))
         await whole(scope, receive, send)
 
     def _router(self, routes: Sequence[Route] = ()) -> ASGIApp:

@@ -33,7 +33,7 @@ from ._intake import Intake
 from ._journal import Journal
 from ._ledger import Ledger
 from ._limits import RECEIVE_S
-from ._listening import bind_grpc, page_address, refuse_own_address
+from ._listening import bind_grpc, forget_paths, page_address, refuse_own_address
 from ._own_metrics import publish
 from ._readers import Readers
 from ._scoring import Scoring
@@ -42,7 +42,7 @@ from ._telemetry import OpenTelemetryByService, Telemetry, endpoints
 from ._upkeep import Upkeep
 from ._version_alerts import version_alerts
 from ._watch import ScoredElsewhere, changes_of, standing_of, watch_routes
-from .front import Front, Rest
+from .front import Front
 from .options import ServeOptions
 
 if TYPE_CHECKING:
@@ -174,14 +174,12 @@ class Server:
         self._watch_received(on=True)
         alarming = self.meter.port.alarming
         self._front.join(
-            Rest(
-                self._application,
-                changes_of(alarming),
-                lambda: standing_of(alarming),
-                self.health,
-                self._scoring.reporter.heard,
-                self.meter.port.log.report,
-            )
+            self._application,
+            changes=changes_of(alarming),
+            standing=lambda: standing_of(alarming),
+            health=self.health,
+            heard=self._scoring.reporter.heard,
+            report=self.meter.port.log.report,
         )
         self._front.start()
         self._grpc.start()
@@ -226,7 +224,7 @@ class Server:
         self._upkeep.stop(RECEIVE_S)
         self._journal.close()
         self._front.close()
-        self._front.forget_paths()
+        forget_paths(self.options)
         self._front.state = "ended"
         return complete
 

@@ -17,25 +17,17 @@ from ._labels import Labels
 from ._news import Standing
 
 
-def _nothing_changed() -> Sequence[Change]:
-    return ()
-
-
-def _healthy() -> Mapping[str, Any]:
-    return {"status": "ok"}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class Sources:
-    """Everything a page is built from."""
+    """Everything a page is built from. A server that is only starting has the defaults of what it lacks."""
 
     reader: Reader
     """Reads the store, from any thread."""
-    changes: Callable[[], Sequence[Change]] = _nothing_changed
+    changes: Callable[[], Sequence[Change]] = tuple
     """Returns the changes of quality, including those of the last days."""
     standing: Callable[[], Standing] = Standing
     """Returns the state of the detectors."""
-    health: Callable[[], Mapping[str, Any]] = _healthy
+    health: Callable[[], Mapping[str, Any]] = dict
     """Returns the health, as `Server.health`."""
     heard: Callable[[], Sequence[HeardService]] = tuple
     """Returns the received requests of each service since the server began, by outcome."""
