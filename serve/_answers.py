@@ -8,7 +8,6 @@ rejects every point, which senders must not repeat.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from typing import TypeAlias
 
 from google.protobuf.json_format import ParseDict, ParseError
@@ -20,41 +19,46 @@ from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import (
 )
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceResponse
 
-from ragmeter.adapters.opentelemetry.otlp import MalformedError, Signal
+from ragmeter.adapters.opentelemetry.otlp import MalformedError, Signal, parse_json, parse_protobuf
 
-from ._intake import Acceptance
+from ._intake import Intake
 
 Answer: TypeAlias = ExportTraceServiceResponse | ExportLogsServiceResponse | ExportMetricsServiceResponse
 
 
-def answer_to(signal: Signal, taken: Acceptance) -> Answer:
-    """Return the answer to an export that was accepted, in full or in part."""
+def answer_to(intake: Intake, signal: Signal | None, body: bytes, *, as_json: bool = False) -> Answer:
+    """Accept an export request, in full or in part, and return the answer.
+
+    Args:
+        intake: Accepts it.
+        signal: Its signal; None: metrics.
+        body: The request, unpacked.
+        as_json: Whether it is JSON.
+
+    Raises:
+        MalformedError: The body is no such request.
+        RagmeterError: As `Intake.take`.
+    """
+    if signal is None:
+        return _answer_to_metrics(intake, body, as_json=as_json)
+    if as_json:
+        rejected = intake.take(signal, parse_json(signal, body))
+    else:
+        rejected = intake.take(signal, parse_protobuf(signal, body), body)
     if signal == "traces":
         spans = ExportTraceServiceResponse()
-        if taken.rejected:
-            spans.partial_success.rejected_spans = taken.rejected
-            spans.partial_success.error_message = taken.message
+        if rejected:
+            spans.partial_success.rejected_spans = rejected
+            spans.partial_success.error_message = f"{rejected} spans without a usable id"
         return spans
     records = ExportLogsServiceResponse()
-    if taken.rejected:
-        records.partial_success.rejected_log_records = taken.rejected
-        records.partial_success.error_message = taken.message
+    if rejected:
+        records.partial_success.rejected_log_records = rejected
+        records.partial_success.error_message = f"{rejected} records without a usable id"
     return records
 
 
-def answer_to_metrics(
-    body: bytes, keep: Callable[[ExportMetricsServiceRequest], object], *, as_json: bool = False
-) -> Answer:
-    """Return the answer to an export of metrics.
-
-    Args:
-        body: The export.
-        keep: Stores the used part; its exceptions are not caught.
-        as_json: Whether the body is JSON.
-
-    Raises:
-        MalformedError: The body is not an export of metrics.
-    """
+def _answer_to_metrics(intake: Intake, body: bytes, *, as_json: bool) -> Answer:
     request = ExportMetricsServiceRequest()
     try:
         if as_json:
@@ -68,7 +72,7 @@ def answer_to_metrics(
         DecodeError, ParseError, ValueError, TypeError, AttributeError, RecursionError,
     ) as error:  # fmt: skip
         raise MalformedError(f"no OTLP metrics ({type(error).__name__})") from None
-    keep(request)
+    intake.take_metrics(request)
     points = 0
     for group in request.resource_metrics:
         for scoped in group.scope_metrics:

@@ -17,7 +17,6 @@ import time
 from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from ragmeter.adapters.opentelemetry.otlp import Signal, parse_protobuf, received_in
@@ -41,26 +40,9 @@ _BESIDE_BODY = 200
 """Approximate bytes of a waiting request in addition to its body."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ForwardStats:
-    """Requests to forward, by outcome: all = ``forwarded`` + every failure + ``waiting``."""
-
-    forwarded: int = 0
-    """Export requests accepted by the endpoint."""
-    failed: Mapping[str, int] = field(default_factory=dict)
-    """Export requests not accepted, by reason: its status (``status_400``, ``unimplemented``), ``error``, or
-    ``shutdown``."""
-    rejected: int = 0
-    """Spans and log records rejected within accepted requests."""
-    waiting: int = 0
-    """Waiting export requests."""
-    waiting_bytes: int = 0
-    """Bytes of the waiting requests' bodies."""
-
-
 class _QueuedBody(NamedTuple):
     body: bytes
-    position: int | None
+    position: int
 
 
 class Forwarder:
@@ -90,42 +72,28 @@ class Forwarder:
         for lane in self._lanes.values():
             lane.start()
 
-    def takes(self, signal: Signal) -> bool:
-        """Return whether a signal is forwarded."""
-        return signal in self._lanes
-
     def has_room(self) -> bool:
         """Return whether there is room for another request of any signal."""
         return all(lane.has_room() for lane in self._lanes.values())
 
-    def put(self, signal: Signal, body: bytes, position: int | None = None, *, force: bool = False) -> bool:
-        """Queue a serialised export request. Never blocks.
+    def put(self, signal: Signal, body: bytes, position: int = 0) -> None:
+        """Queue a serialised export request, whether or not there is room. Never blocks.
 
         Args:
-            signal: Its signal.
+            signal: Its signal; one without an endpoint is ignored.
             body: Its bytes.
             position: Its position in the spool, for `settled`.
-            force: Whether to accept it without room, because room was checked before.
-
-        Returns:
-            False if there is no room, so that the sender has to retry.
         """
-        lane = self._lanes.get(signal)
-        return True if lane is None else lane.put(_QueuedBody(body, position), force=force)
+        if signal in self._lanes:
+            self._lanes[signal].put(_QueuedBody(body, position))
 
-    def stats(self) -> ForwardStats:
-        """Return the counts of requests so far, by outcome."""
-        lanes = [lane.stats() for lane in self._lanes.values()]
-        failed: Counter[str] = Counter()
-        for lane in lanes:
-            failed.update(lane.failed)
-        return ForwardStats(
-            forwarded=sum(lane.forwarded for lane in lanes),
-            failed=dict(failed),
-            rejected=sum(lane.rejected for lane in lanes),
-            waiting=sum(lane.waiting for lane in lanes),
-            waiting_bytes=sum(lane.waiting_bytes for lane in lanes),
-        )
+    def stats(self) -> Counter[str]:
+        """Return the number of requests so far by outcome.
+
+        ``taken`` by the endpoint, ``waiting``, or the reason of a loss: the answer's (``status_400``,
+        ``unimplemented``), ``error``, or ``shutdown``.
+        """
+        return sum((lane.stats() for lane in self._lanes.values()), Counter())
 
     def close(self, timeout_s: float) -> None:
         """Forward as much as possible within `timeout_s` seconds, count the rest, and stop."""
@@ -156,8 +124,7 @@ class _Lane:
         self._changed = threading.Condition()
         self._waiting: deque[_QueuedBody] = deque()
         self._bytes = 0
-        self._forwarded = self._rejected = 0
-        self._failed: Counter[str] = Counter()
+        self._outcomes: Counter[str] = Counter()
         self._deadline: float | None = None
         self._ended = False
         self._said = -_SAID_EVERY_S
@@ -169,27 +136,16 @@ class _Lane:
     def has_room(self) -> bool:
         return self._bytes < self._max_bytes
 
-    def put(self, waiting: _QueuedBody, *, force: bool) -> bool:
-        size = len(waiting.body) + _BESIDE_BODY
+    def put(self, waiting: _QueuedBody) -> None:
         with self._changed:
-            # A request larger than the whole queue is accepted if nothing else waits.
-            full = self._bytes + size > self._max_bytes and bool(self._waiting)
-            if (full and not force) or self._deadline is not None:
-                return False
-            self._waiting.append(waiting)
-            self._bytes += size
-            self._changed.notify_all()
-        return True
+            if self._deadline is None:
+                self._waiting.append(waiting)
+                self._bytes += len(waiting.body) + _BESIDE_BODY
+                self._changed.notify_all()
 
-    def stats(self) -> ForwardStats:
+    def stats(self) -> Counter[str]:
         with self._changed:
-            return ForwardStats(
-                forwarded=self._forwarded,
-                failed=dict(self._failed),
-                rejected=self._rejected,
-                waiting=len(self._waiting),
-                waiting_bytes=self._bytes - _BESIDE_BODY * len(self._waiting),
-            )
+            return self._outcomes + Counter(waiting=len(self._waiting))
 
     def finish(self, deadline: float) -> None:
         with self._changed:
@@ -203,7 +159,7 @@ class _Lane:
             self._ended = True
             left = len(self._waiting)
             if left:
-                self._failed["shutdown"] += left
+                self._outcomes["shutdown"] += left
                 self._waiting.clear()
                 self._bytes = 0
         self._sender.close()
@@ -266,11 +222,7 @@ class _Lane:
             for waiting in several:
                 self._waiting.popleft()
                 self._bytes -= len(waiting.body) + _BESIDE_BODY
-            if answer.problem is None:
-                self._forwarded += len(several)
-                self._rejected += answer.rejected
-            else:
-                self._failed[answer.problem] += len(several)
+            self._outcomes[answer.problem or "taken"] += len(several)
         if answer.problem is not None:
             self._say(f"was refused for good ({answer.problem}) and is not tried again")
             with self._guard:
@@ -279,10 +231,9 @@ class _Lane:
                 traces = {span.trace_id for one in found for span in one.spans}
                 traces |= {note.trace_id for one in found for note in one.logs}
                 _log.warning("forwarding: lost: %s", names_of(int(trace, 16) for trace in traces))
-        positions = [waiting.position for waiting in several if waiting.position is not None]
-        if self._settled is not None and positions:
+        if self._settled is not None:
             with self._guard:
-                self._settled(positions)
+                self._settled([waiting.position for waiting in several])
 
     def _say(self, what: str) -> None:
         if time.monotonic() - self._said >= _SAID_EVERY_S:

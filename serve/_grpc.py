@@ -11,7 +11,6 @@ import time
 from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import AbstractContextManager
 from functools import partial
 from typing import Any
 
@@ -24,25 +23,20 @@ from opentelemetry.proto.collector.logs.v1 import logs_service_pb2
 from opentelemetry.proto.collector.metrics.v1 import metrics_service_pb2
 from opentelemetry.proto.collector.trace.v1 import trace_service_pb2
 
-from ragmeter.adapters.opentelemetry.otlp import MalformedError, Signal, parse_protobuf
+from ragmeter.adapters.opentelemetry.otlp import MalformedError, Signal
 from ragmeter.metrics import RagmeterError
 
 from ._access import Access
-from ._answers import Answer, answer_to, answer_to_metrics
+from ._answers import Answer, answer_to
 from ._bodies import TooLargeError
 from ._counts import Counts
 from ._intake import BusyError, Intake
 from ._limits import KEEP_ALIVE_S, RETRY_AFTER_S, Limits
-from ._readers import Readers
+from ._readers import FailedError, Readers
 
 
 def grpc_server(
-    intake: Intake,
-    limits: Limits,
-    counts: Counts,
-    readers: Readers,
-    guard: AbstractContextManager[None],
-    access: Access,
+    intake: Intake, limits: Limits, counts: Counts, readers: Readers, access: Access
 ) -> grpc.Server:
     """Return a server that is not bound to a port yet.
 
@@ -51,7 +45,6 @@ def grpc_server(
         limits: Bounds of bodies and calls.
         counts: Counts calls by their outcomes.
         readers: Read bodies.
-        guard: Contains the server's own errors.
         access: The access rules.
     """
     calls = _Calls(limits.calls, thread_name_prefix="ragmeter-grpc")
@@ -77,7 +70,7 @@ def grpc_server(
     for module, name, signal in services:
         service = module.DESCRIPTOR.services_by_name[name]
         (method,) = service.methods
-        export = _Export(intake, signal, counts, readers, bodies, guard, access)
+        export = _Export(intake, signal, counts, readers, bodies, access)
         path = f"/{service.full_name}/{method.name}"
         server.add_generic_rpc_handlers((_Method(path, export, calls, limits.connections // 8),))
     return server
@@ -196,7 +189,6 @@ class _Export:
         counts: Counts,
         readers: Readers,
         bodies: _Bodies,
-        guard: AbstractContextManager[None],
         access: Access,
     ) -> None:
         self._access = access
@@ -205,50 +197,45 @@ class _Export:
         self._counts = counts
         self._readers = readers
         self._bodies = bodies
-        self._guard = guard
 
     def __call__(self, coming: Iterator[bytes], context: grpc.ServicerContext) -> bytes:
         self._admit(context)
-        answer = self._answer(coming, context)
-        if isinstance(answer, BusyError):
-            self._counts.busy(str(answer))
-            _try_later(context, str(answer))
-        if isinstance(answer, TooLargeError):
-            # Without a hint when to retry, as it would be as large again.
-            self._counts.export("too_large")
-            context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, str(answer))
-        if isinstance(answer, RagmeterError):
-            self._counts.export("malformed")
-            context.abort(grpc.StatusCode.INVALID_ARGUMENT, str(answer))
+        try:
+            answer = self._answer(coming, context)
+        except RagmeterError as error:
+            self._refuse(context, error)
             return b""  # not reached: `abort` raises
-        if answer is None:
-            self._counts.export("error")
-            context.abort(grpc.StatusCode.INTERNAL, "an error of the server's")
-            return b""
         self._counts.export("accepted" if self._signal is not None else "metrics")
         return bytes(answer.SerializeToString())
 
-    def _answer(self, coming: Iterator[bytes], context: grpc.ServicerContext) -> Answer | RagmeterError | None:
-        """Receive and read a body; return the answer, the refusal, or None for an error of the server's."""
+    def _answer(self, coming: Iterator[bytes], context: grpc.ServicerContext) -> Answer:
         why = self._intake.busy() or self._readers.why_not()
         if why is not None:
-            return BusyError(why)  # known without receiving the body
+            raise BusyError(why)  # known without receiving the body
+        body = self._bodies.receive(coming, context)
         try:
-            body = self._bodies.receive(coming, context)
-            try:
-                return self._readers.read(partial(self._read, body))
-            finally:
-                self._bodies.release(body)
-        except RagmeterError as error:
-            return error
+            return self._readers.read(partial(answer_to, self._intake, self._signal, body))
+        finally:
+            self._bodies.release(body)
 
     def refuse(self, _: object, context: grpc.ServicerContext) -> bytes:
         """Refuse a call without receiving its body: too many are in progress."""
         self._admit(context)
-        why = "too many calls at once"
-        self._counts.busy(why)
-        _try_later(context, why)
-        return b""  # not reached: `abort` raises
+        self._refuse(context, BusyError("too many calls at once"))
+        return b""  # not reached, as above
+
+    def _refuse(self, context: grpc.ServicerContext, error: RagmeterError) -> None:
+        if isinstance(error, BusyError):
+            self._counts.busy(str(error))
+            _try_later(context, str(error))
+        outcome, code = "malformed", grpc.StatusCode.INVALID_ARGUMENT
+        if isinstance(error, TooLargeError):
+            # Without a hint when to retry, as it would be as large again.
+            outcome, code = "too_large", grpc.StatusCode.RESOURCE_EXHAUSTED
+        if isinstance(error, FailedError):
+            outcome, code = "error", grpc.StatusCode.INTERNAL
+        self._counts.export(outcome)
+        context.abort(code, str(error))
 
     def _admit(self, context: grpc.ServicerContext) -> None:
         said = dict(context.invocation_metadata() or ())
@@ -258,19 +245,6 @@ class _Export:
                 grpc.StatusCode.UNAUTHENTICATED,
                 "a token is needed: set OTEL_EXPORTER_OTLP_HEADERS='authorization=Bearer%20TOKEN'",
             )
-
-    def _read(self, body: bytes) -> Answer | RagmeterError | None:
-        """Parse and accept a body; return the answer, the refusal, or None for an error of the server's."""
-        with self._guard:
-            try:
-                if self._signal is None:
-                    return answer_to_metrics(body, self._intake.take_metrics)
-                request = parse_protobuf(self._signal, body)
-                taken = self._intake.take(self._signal, request, body)
-                return answer_to(self._signal, taken)
-            except RagmeterError as error:
-                return error
-        return None
 
 
 def _try_later(context: grpc.ServicerContext, why: str) -> None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
 from functools import partial
 from typing import Any
 
@@ -20,16 +19,16 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
 
-from ragmeter.adapters.opentelemetry.otlp import Signal, parse_json, parse_protobuf
+from ragmeter.adapters.opentelemetry.otlp import Signal
 from ragmeter.metrics import RagmeterError
 
-from ._answers import Answer, answer_to, answer_to_metrics
+from ._answers import Answer, answer_to
 from ._bodies import ENCODINGS, TooLargeError, UnknownEncodingError, unpack
 from ._counts import Counts
 from ._intake import BusyError, Intake
 from ._limits import RETRY_AFTER_S, Limits
 from ._lingering import LingeringResponse
-from ._readers import Readers
+from ._readers import FailedError, Readers
 
 PROTOBUF = "application/x-protobuf"
 JSON = "application/json"
@@ -59,7 +58,6 @@ def http_application(
     readers: Readers,
     health: Callable[[], Mapping[str, Any]],
     why_not_ready: Callable[[], str | None],
-    guard: AbstractContextManager[None],
     more: Sequence[BaseRoute] = (),
 ) -> Starlette:
     """Return the ASGI application.
@@ -71,10 +69,9 @@ def http_application(
         readers: Read bodies.
         health: Returns the server's health; ``status`` is ``ok`` or the reason why it accepts nothing.
         why_not_ready: Returns why nothing should be sent here at the moment, or None.
-        guard: Contains the server's own errors.
         more: Further routes.
     """
-    door = _Door(intake, limits, counts, readers, guard)
+    door = _Door(intake, limits, counts, readers)
 
     async def healthz(_: Request) -> Response:
         state = await asyncio.get_running_loop().run_in_executor(None, health)
@@ -98,19 +95,11 @@ def http_application(
 class _Door:
     """Receives bodies."""
 
-    def __init__(
-        self,
-        intake: Intake,
-        limits: Limits,
-        counts: Counts,
-        readers: Readers,
-        guard: AbstractContextManager[None],
-    ) -> None:
+    def __init__(self, intake: Intake, limits: Limits, counts: Counts, readers: Readers) -> None:
         self._intake = intake
         self._limits = limits
         self._counts = counts
         self._readers = readers
-        self._guard = guard
         self._requests = 0
         self._under_way = 0
 
@@ -151,8 +140,8 @@ class _Door:
             body = await self._receive_body(request, held)
             encoding = request.headers.get("content-encoding", "")
             answer = await self._readers.aread(partial(self._read, signal, body, encoding, media_type))
-        except BusyError as error:
-            raise _busy(str(error)) from None
+        except RagmeterError as error:
+            raise _refusal_of(error) from None
         except asyncio.TimeoutError:
             raise _RefusedError(
                 408, _INVALID_ARGUMENT, "the body did not come in time", "slow", Connection="close"
@@ -160,10 +149,6 @@ class _Door:
         finally:
             self._requests -= 1
             self._under_way -= sum(held)
-        if isinstance(answer, RagmeterError):
-            raise _refusal_of(answer)
-        if answer is None:
-            raise _RefusedError(500, _INTERNAL, "an error of the server's", "error")
         self._counts.export("accepted" if signal is not None else "metrics")
         return _answer(answer, media_type)
 
@@ -199,23 +184,10 @@ class _Door:
             Connection="close",
         )  # fmt: skip
 
-    def _read(
-        self, signal: Signal | None, body: bytes, encoding: str, media_type: str
-    ) -> Answer | RagmeterError | None:
-        """Read a body, on a thread; return the answer, the refusal, or None for an error of the server's."""
-        with self._guard:
-            try:
-                plain = unpack(body, encoding, self._limits.body_bytes)
-                if signal is None:
-                    return answer_to_metrics(plain, self._intake.take_metrics, as_json=media_type == JSON)
-                if media_type == JSON:
-                    taken = self._intake.take(signal, parse_json(signal, plain))
-                else:
-                    taken = self._intake.take(signal, parse_protobuf(signal, plain), plain)
-                return answer_to(signal, taken)
-            except RagmeterError as error:
-                return error
-        return None
+    def _read(self, signal: Signal | None, body: bytes, encoding: str, media_type: str) -> Answer:
+        """Unpack and accept a body, on a thread; return the answer."""
+        plain = unpack(body, encoding, self._limits.body_bytes)
+        return answer_to(self._intake, signal, plain, as_json=media_type == JSON)
 
 
 def _refusal_of(error: RagmeterError) -> _RefusedError:
@@ -225,6 +197,8 @@ def _refusal_of(error: RagmeterError) -> _RefusedError:
         return _RefusedError(413, _RESOURCE_EXHAUSTED, str(error), "too_large")
     if isinstance(error, UnknownEncodingError):
         return _RefusedError(415, _INVALID_ARGUMENT, str(error), "encoding", Accept_Encoding=ENCODINGS)
+    if isinstance(error, FailedError):
+        return _RefusedError(500, _INTERNAL, str(error), "error")
     return _RefusedError(400, _INVALID_ARGUMENT, str(error), "malformed")
 
 

@@ -23,30 +23,16 @@ from ragmeter.metrics import RagmeterError
 
 from ._bodies import TooLargeError
 from ._counts import Counts
-from ._journal import Journal, JournalEntry
+from ._journal import Journal
+from ._ledger import Ledger
 from ._limits import Limits
 from ._scoring import Scoring
-from ._spool import SpoolFullError
+from ._spool import Entry, SpoolFullError
 from .store import Store, StoreFullError, StoreRefusedError
 
 
 class BusyError(RagmeterError):
     """There is no room at the moment; the same request may be sent again."""
-
-
-class Acceptance:
-    """The result of an accepted export request.
-
-    Attributes:
-        rejected: Number of its spans, records or points that were not accepted.
-        message: The reason, for the sender's developers; "" if all were accepted.
-    """
-
-    __slots__ = ("message", "rejected")
-
-    def __init__(self, rejected: int = 0, message: str = "") -> None:
-        self.rejected = rejected
-        self.message = message
 
 
 class Intake:
@@ -107,15 +93,17 @@ class Intake:
         request: ExportRequest,
         body: bytes | None = None,
         *,
-        kept: JournalEntry | None = None,
-    ) -> Acceptance:
-        """Accept an export request.
+        kept: Entry | None = None,
+        ledger: Ledger | None = None,
+    ) -> int:
+        """Accept an export request; return the number of its spans or records that have no usable id.
 
         Args:
             signal: Its signal.
             request: The request.
             body: The bytes that it was parsed from, if they are protobuf.
             kept: The entry of a request that is already stored elsewhere; None: store it.
+            ledger: The ledger of such a request; None: the journal's.
 
         Raises:
             BusyError: There is no room; nothing was stored.
@@ -139,7 +127,7 @@ class Intake:
             if kept is None:
                 plain = request.SerializeToString() if body is None else body
                 kept = self._journal.keep(signal, plain)
-            return self._admit(kept, received)
+            return self._admit(kept, received, ledger)
         except (SpoolFullError, StoreFullError) as error:
             raise BusyError(str(error)) from error
         except StoreRefusedError as error:
@@ -160,7 +148,7 @@ class Intake:
             except StoreFullError as error:
                 raise BusyError(str(error)) from error
 
-    def admit(self, kept: JournalEntry, request: ExportRequest) -> Acceptance:
+    def admit(self, kept: Entry, request: ExportRequest) -> None:
         """Accept an export request from the spool, after a check that there is room.
 
         Raises:
@@ -169,17 +157,25 @@ class Intake:
         received = received_in(request)
         if self._store is not None:
             self._store.take(request, received)
-        return self._admit(kept, received)
+        self._admit(kept, received)
 
-    def _admit(self, kept: JournalEntry, found: ExportedRecords) -> Acceptance:
-        received = kept.left_of(found)
+    def _admit(self, kept: Entry, found: ExportedRecords, ledger: Ledger | None = None) -> int:
+        received = _left_of(kept, found)
         self._counts.spans("invalid", received.invalid)
         self._scoring.assembler.add(received.spans, received.logs)
-        self._journal.admitted(kept, received)
-        if received.invalid:
-            noun = "spans" if kept.signal == "traces" else "records"
-            return Acceptance(received.invalid, f"{received.invalid} {noun} without a usable id")
-        return Acceptance()
+        self._journal.admitted(kept, received, ledger)
+        return received.invalid
+
+
+def _left_of(kept: Entry, found: ExportedRecords) -> ExportedRecords:
+    """Return the part of a request's records that is not yet processed."""
+    if not kept.settled:
+        return found
+    return ExportedRecords(
+        tuple(span for span in found.spans if span.trace_id not in kept.settled),
+        tuple(note for note in found.logs if note.trace_id not in kept.settled),
+        found.invalid,
+    )
 
 
 def items_in(request: ExportRequest) -> int:

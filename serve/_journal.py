@@ -34,44 +34,6 @@ _PACE_S = 0.05
 _log = logging.getLogger("ragmeter")
 
 
-class JournalEntry:
-    """A request that the journal has stored, if it stores any.
-
-    Attributes:
-        signal: Its signal.
-        body: Its bytes.
-        position: Its position in the spool; None: not stored.
-        settled: Its parts that were finished before, according to the spool.
-        ledger: The ledger of a request that is stored elsewhere; None: the journal's.
-    """
-
-    __slots__ = ("body", "ledger", "position", "settled", "signal")
-
-    def __init__(
-        self,
-        signal: Signal,
-        body: bytes,
-        position: int | None = None,
-        settled: frozenset[str] = frozenset(),
-        ledger: Ledger | None = None,
-    ) -> None:
-        self.signal: Signal = signal
-        self.body = body
-        self.position = position
-        self.settled = settled
-        self.ledger = ledger
-
-    def left_of(self, received: ExportedRecords) -> ExportedRecords:
-        """Return the part of the records that is not yet processed."""
-        if not self.settled:
-            return received
-        return ExportedRecords(
-            tuple(span for span in received.spans if span.trace_id not in self.settled),
-            tuple(note for note in received.logs if note.trace_id not in self.settled),
-            received.invalid,
-        )
-
-
 class Journal:
     """Stores requests in a spool, and forwards them. Thread-safe. To be started and ended.
 
@@ -98,9 +60,7 @@ class Journal:
         self._replayed = threading.Event()
         self._thread: threading.Thread | None = None
 
-    def start(
-        self, full: Callable[[], str | None], admit: Callable[[JournalEntry, ExportRequest], object]
-    ) -> None:
+    def start(self, full: Callable[[], str | None], admit: Callable[[Entry, ExportRequest], object]) -> None:
         """Start with the stored entries that are not yet processed.
 
         Args:
@@ -154,29 +114,30 @@ class Journal:
             self._spool.try_again()
         return False
 
-    def keep(self, signal: Signal, body: bytes) -> JournalEntry:
+    def keep(self, signal: Signal, body: bytes) -> Entry:
         """Store a request; when this returns, it is on the disk if there is a spool.
 
         Raises:
             SpoolFullError: There is no room for the request.
         """
-        position = None if self._spool is None else self._spool.append(signal, body)
-        return JournalEntry(signal, body, position)
+        position = 0 if self._spool is None else self._spool.append(signal, body)
+        return Entry(position, signal, body)
 
-    def admitted(self, kept: JournalEntry, received: ExportedRecords) -> None:
+    def admitted(self, kept: Entry, received: ExportedRecords, ledger: Ledger | None = None) -> None:
         """Track and forward a request whose spans are with the assembler.
 
         Args:
             kept: The request.
             received: Its records that the assembler got.
+            ledger: The ledger of a request that is stored elsewhere; None: the journal's.
         """
-        ledger = self._ledger if kept.ledger is None else kept.ledger
-        if ledger is not None and kept.position is not None:
+        ledger = ledger or self._ledger
+        if ledger is not None:
             traces = {span.trace_id for span in received.spans}
             traces.update(note.trace_id for note in received.logs)
             ledger.note_entry(kept.position, kept.signal, traces, settled=kept.settled)
         if self._forwarder is not None and FORWARDED not in kept.settled:
-            self._forwarder.put(kept.signal, kept.body, kept.position, force=True)
+            self._forwarder.put(kept.signal, kept.body, kept.position)
 
     def look(self, waiting: Callable[[], Mapping[str, float]], *, last: bool = False) -> None:
         """Record which traces no longer wait to be read; see `Ledger.look`."""
@@ -212,7 +173,7 @@ class Journal:
             self._ledger.end(0.5)
             if flushed:
                 self._ledger.settle(max(0.5, (deadline - time.monotonic()) / 2))
-        return self._forwarder is None or "shutdown" not in self._forwarder.stats().failed
+        return self._forwarder is None or not self._forwarder.stats()["shutdown"]
 
     def close(self) -> None:
         """Close the spool. Unfinished entries stay in it."""
@@ -231,16 +192,12 @@ class Journal:
             counts.update({f"refused_{why}": count for why, count in kept.refused.items()})
             stats["spool"] = {name: count for name, count in counts.items() if count}
         if self._forwarder is not None:
-            passed = self._forwarder.stats()
-            counts = {"taken": passed.forwarded, "waiting": passed.waiting, **passed.failed}
+            counts = self._forwarder.stats()
             stats["forwarded"] = {name: count for name, count in counts.items() if count}
         return stats
 
     def _replay(
-        self,
-        spool: Spool,
-        full: Callable[[], str | None],
-        admit: Callable[[JournalEntry, ExportRequest], object],
+        self, spool: Spool, full: Callable[[], str | None], admit: Callable[[Entry, ExportRequest], object]
     ) -> None:
         _log.warning(
             "spool: %d export requests were acknowledged and not done when the server before ended; they are "
@@ -257,18 +214,15 @@ class Journal:
                     self._admit_again(spool, entry, admit)
             self._replayed.set()
 
-    def _admit_again(
-        self, spool: Spool, entry: Entry, admit: Callable[[JournalEntry, ExportRequest], object]
-    ) -> None:
+    def _admit_again(self, spool: Spool, entry: Entry, admit: Callable[[Entry, ExportRequest], object]) -> None:
         try:
             request = parse_protobuf(entry.signal, entry.body)
         except MalformedError:
             spool.give_up(entry.position)
             return
-        kept = JournalEntry(entry.signal, entry.body, entry.position, entry.settled)
         while True:
             try:
-                admit(kept, request)
+                admit(entry, request)
             except StoreFullError:  # noqa: PERF203 -- once in a long while
                 if self._ending.wait(TRIED_AGAIN_S):
                     return

@@ -25,11 +25,10 @@ from ragmeter.metrics import ConfigurationError, MissingDependencyError
 
 from ._bodies import TooLargeError
 from ._intake import BusyError, Intake
-from ._journal import JournalEntry
 from ._ledger import Ledger
 from ._limits import Limits
 from ._offsets import Offsets, Partition
-from ._spool import FORWARDED
+from ._spool import FORWARDED, Entry
 from .kafka_options import KafkaOptions
 
 try:
@@ -285,8 +284,8 @@ class KafkaSource:
         parse = parse_json if body.startswith(_OPEN_BRACE) else parse_protobuf
         request = parse("traces", body)
         # Other consumers read the topic, too, so nothing of it is forwarded.
-        kept = JournalEntry("traces", b"", position, frozenset({FORWARDED}), self.ledger)
-        self._intake.take("traces", request, kept=kept)
+        kept = Entry(position, "traces", b"", frozenset({FORWARDED}))
+        self._intake.take("traces", request, kept=kept, ledger=self.ledger)
         return "accepted"
 
     def _pause_or_go_on(self) -> None:

@@ -13,7 +13,10 @@ import time
 from collections.abc import Callable
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as LateError
+from contextlib import AbstractContextManager
 from typing import TypeVar
+
+from ragmeter.metrics import RagmeterError
 
 from ._intake import BusyError
 from ._limits import Limits
@@ -21,16 +24,24 @@ from ._limits import Limits
 T = TypeVar("T")
 
 
+class FailedError(RagmeterError):
+    """A job failed by an error of the server's, which the guard has contained."""
+
+
 class Readers:
     """Reads bodies. Thread-safe.
 
     Args:
         limits: Bounds the number of simultaneous jobs, and their time.
+        guard: Contains the server's own errors.
         clock: Seconds on a monotonic clock.
     """
 
-    def __init__(self, limits: Limits, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, limits: Limits, guard: AbstractContextManager[None], clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self._limits = limits
+        self._guard = guard
         self._clock = clock
         self._threads = ThreadPoolExecutor(limits.readers, thread_name_prefix="ragmeter-read")
         self._lock = threading.Lock()
@@ -46,7 +57,13 @@ class Readers:
         return "bodies that came before take too long to be read"
 
     def read(self, job: Callable[[], T]) -> T:
-        """Return the result of a job, from a thread that may wait; raises `BusyError` if it is too late."""
+        """Return the result of a job, from a thread that may wait.
+
+        Raises:
+            BusyError: It is too late.
+            FailedError: The job failed.
+            RagmeterError: The job refused the body.
+        """
         future = self._begin(job)
         try:
             return future.result(self._limits.read_s)
@@ -77,12 +94,23 @@ class Readers:
         with self._lock:
             self._since[number] = self._clock()
         try:
-            future = self._threads.submit(job)
+            future = self._threads.submit(self._run, job)
         except RuntimeError:
             self._end(number)
             raise BusyError("shutting down") from None
         future.add_done_callback(lambda _: self._end(number))
         return future
+
+    def _run(self, job: Callable[[], T]) -> T:
+        outcome: T | RagmeterError = FailedError("an error of the server's")
+        with self._guard:
+            try:
+                outcome = job()
+            except RagmeterError as error:
+                outcome = error
+        if isinstance(outcome, RagmeterError):
+            raise outcome
+        return outcome
 
     def _end(self, number: int) -> None:
         with self._lock:

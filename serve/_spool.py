@@ -71,7 +71,7 @@ class Entry(NamedTuple):
     """An acknowledged and unfinished export request."""
 
     position: int
-    """Its number; numbers increase, even across restarts."""
+    """Its number, from 1; numbers increase, even across restarts. 0: it is not stored."""
     signal: Signal
     """Its signal."""
     body: bytes
