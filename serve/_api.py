@@ -27,7 +27,8 @@ from ragmeter.watch.change import Change
 
 from ._counts import Overload
 from ._limits import RETRY_AFTER_S
-from ._openapi import DEFAULT_LIMIT, PATHS, RANGES, SCORE_BOUND, description, parameters_of
+from ._openapi import DEFAULT_LIMIT, PATHS, SCORE_BOUND, description, parameters_of
+from .page import RANGES
 from .store import (
     GAPS_RANGE_S,
     LATEST_MS,
@@ -225,18 +226,18 @@ def api_routes(
                     _check(asked.query_params, parameters_of(path))
                     said = answer(asked.query_params, asked.path_params.get("trace_id", ""))
                 except ValueError as error:
-                    return _error(400, str(error))
+                    return error_response(400, str(error))
                 except UnreadableStoreError:
-                    return _error(
+                    return error_response(
                         503, "the store cannot be read just now; ask again",
                         {"Retry-After": str(RETRY_AFTER_S)},
                     )  # fmt: skip
                 if said is None:
-                    return _error(404, "no such request, or not yet: scores arrive some seconds late")
+                    return error_response(404, "no such request, or not yet: scores arrive some seconds late")
                 if isinstance(said, Response):
                     return said
                 return JSONResponse(said, headers=_HEADERS)
-            return _error(500, "an error of the server's")
+            return error_response(500, "an error of the server's")
 
         return respond
 
@@ -268,7 +269,7 @@ class NoSuchMethod:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send the answer."""
         why = f"{self._allowed[0]} is answered here, and nothing else"
-        answer = _error(405, why, {"Allow": ", ".join(self._allowed)})
+        answer = error_response(405, why, {"Allow": ", ".join(self._allowed)})
         await answer(scope, receive, send)
 
 
@@ -277,7 +278,7 @@ class _Unknown:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         known = ", ".join((*description()["paths"], "/api/openapi.json"))
-        await _error(404, f"known are {known}")(scope, receive, send)
+        await error_response(404, f"known are {known}")(scope, receive, send)
 
 
 def _check(asked: QueryParams, known: Mapping[str, Mapping[str, Any]]) -> None:
@@ -328,5 +329,6 @@ def _is_hex(text: str, digits: int) -> bool:
     return len(text) == digits and all(letter in "0123456789abcdefABCDEF" for letter in text)
 
 
-def _error(status: int, why: str, headers: Mapping[str, str] | None = None) -> Response:
+def error_response(status: int, why: str, headers: Mapping[str, str] | None = None) -> Response:
+    """Return the answer to a request that failed, with the reason."""
     return JSONResponse({"error": why}, status, headers={**_HEADERS, **(headers or {})})

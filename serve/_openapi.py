@@ -36,8 +36,6 @@ from .store import (
 _WRITTEN: Mapping[str, Any] = json.loads(Path(__file__).with_name("openapi.json").read_bytes())
 _PARAMETERS: Mapping[str, Any] = _WRITTEN["components"]["parameters"]
 
-RANGES: Mapping[str, float] = {"15m": 900.0, "1h": 3_600.0, "6h": 21_600.0, "24h": 86_400.0, "7d": 604_800.0}
-"""Lengths of periods in seconds, by their names in addresses."""
 DEFAULT_LIMIT: int = _PARAMETERS["limit"]["schema"]["default"]
 PATHS = tuple(path for path, how in _WRITTEN["paths"].items() if "get" in how)
 """The paths that can be read."""

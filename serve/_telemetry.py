@@ -14,7 +14,6 @@ import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, TypeVar, get_args
 
@@ -143,7 +142,7 @@ def _key_of(resource: Mapping[str, str]) -> _Key:
 
 
 class Telemetry:
-    """All telemetry sent by the server, and its providers.
+    """All telemetry sent by the server, and the exporter that writes each request under its service's name.
 
     Args:
         url: Base address; None: from the standard variables.
@@ -183,8 +182,7 @@ class Telemetry:
         )
         self._lock = threading.Lock()
         self._services: dict[_Key, _Service] = {}
-        self._quality: Callable[[], Sequence[QualitySums]] | None = None
-        self._evidence: Callable[[], Sequence[ChangeEvidence]] | None = None
+        self._observed: list[Callable[[_Key, _Service], None]] = []
         self._own = self._service({})
         self._flushing: threading.Thread | None = None
 
@@ -201,36 +199,61 @@ class Telemetry:
         """Return the number of items of each signal that wait to be sent."""
         return {signal: outbox.waiting for signal, outbox in self._outboxes.items()}
 
-    def exporter_for(self, resource: Mapping[str, str]) -> OpenTelemetryExporter:
-        """Return the exporter that writes under the name of a service."""
-        return self._service(resource).exporter
-
     @property
     def own_exporter(self) -> OpenTelemetryExporter:
         """The exporter that writes under the server's own name."""
         return self._own.exporter
 
+    def export(self, batch: Sequence[ScoredRun]) -> None:
+        """Write every run of `batch`."""
+        with WriteCount(batch) as written:
+            for scored in batch:
+                with written.alone():
+                    self._for(scored.run).export([scored])
+                    written.add()
+
+    def measure(self, scored: ScoredRun) -> None:
+        """Record the free scores of a request that is not exported."""
+        self._for(scored.run).measure(scored)
+
+    def observe_meter(self, stats: Callable[[], MeterStats]) -> None:
+        """Publish the meter's own counters under the server's name."""
+        self._own.exporter.observe_meter(stats)
+
     def observe_quality(self, sums: Callable[[], Sequence[QualitySums]]) -> None:
-        """Publish the sums behind the quality means, each service's under its own name."""
-        with self._lock:
-            self._quality = sums
-            services = list(self._services.items())
-        for key, service in services:
-            service.exporter.observe_quality(partial(self._sums_of, key))
+        """Publish the sums behind the quality means under the names of their services."""
+        self._observe(
+            lambda key, service: service.exporter.observe_quality(lambda: self._of_service(key, sums()))
+        )
 
     def observe_changes(self, evidence: Callable[[], Sequence[ChangeEvidence]]) -> None:
-        """Publish the evidence for changes, each service's under its own name."""
+        """Publish the evidence for changes under the names of their services."""
+        self._observe(
+            lambda key, service: service.exporter.observe_changes(lambda: self._of_service(key, evidence()))
+        )
+
+    def changed(self, change: QualityChange, sentence: str, resource: Mapping[str, str]) -> None:
+        """Write the event of a change under the name of its service."""
+        self._service(resource).exporter.changed(change, sentence, resource)
+
+    def judge_called(self, call: JudgeCall) -> None:
+        """Record one call to the judge under the server's name."""
+        self._own.exporter.judge_called(call)
+
+    def judged_spans(self, run: RagRun, timeout_s: float = 0.0) -> Any:
+        """Return the spans that the scores of `run` went to, for sinks that need their ids."""
+        return self._for(run).judged_spans(run, timeout_s)
+
+    def _for(self, run: RagRun) -> OpenTelemetryExporter:
+        return self._service(run.resource).exporter
+
+    def _observe(self, observe: Callable[[_Key, _Service], None]) -> None:
+        """Have something published for every service, those of later included."""
         with self._lock:
-            self._evidence = evidence
+            self._observed.append(observe)
             services = list(self._services.items())
         for key, service in services:
-            service.exporter.observe_changes(partial(self._evidence_of, key))
-
-    def _sums_of(self, key: _Key) -> Sequence[QualitySums]:
-        return self._of_service(key, () if self._quality is None else self._quality())
-
-    def _evidence_of(self, key: _Key) -> Sequence[ChangeEvidence]:
-        return self._of_service(key, () if self._evidence is None else self._evidence())
+            observe(key, service)
 
     def _of_service(self, key: _Key, items: Sequence[_Item]) -> Sequence[_Item]:
         """Return the items of one service; for the server itself, those of services beyond the bound."""
@@ -258,7 +281,11 @@ class Telemetry:
         for outbox in self._outboxes.values():
             outbox.end(deadline)
 
-    def shutdown(self, deadline: float) -> None:
+    def shutdown(self, timeout_s: float) -> None:
+        """Stop publishing the meter's counters; the rest goes on until `close`."""
+        self._own.exporter.shutdown(timeout_s)
+
+    def close(self, deadline: float) -> None:
         """Send as much as possible until `deadline` (monotonic), and release everything."""
         self.end(deadline)
         ending = threading.Thread(target=self._shut_down_all, name="ragmeter-end", daemon=True)
@@ -300,63 +327,7 @@ class Telemetry:
                     reader,
                     **self._modes,
                 )
-            quality, evidence = self._quality, self._evidence
-        if is_new and quality is not None:
-            known.exporter.observe_quality(partial(self._sums_of, key))
-        if is_new and evidence is not None:
-            known.exporter.observe_changes(partial(self._evidence_of, key))
+            observed = list(self._observed) if is_new else []
+        for observe in observed:
+            observe(key, known)
         return known
-
-
-class OpenTelemetryByService:
-    """Exporter of a meter: writes each request under the name of the service it ran in."""
-
-    def __init__(self, telemetry: Telemetry) -> None:
-        self._telemetry = telemetry
-
-    def export(self, batch: Sequence[ScoredRun]) -> None:
-        """Write every run of `batch`."""
-        with WriteCount(batch) as written:
-            for scored in batch:
-                with written.alone():
-                    self._for(scored.run).export([scored])
-                    written.add()
-
-    def flush(self, timeout_s: float) -> bool:
-        """Send everything written so far."""
-        return self._telemetry.flush(timeout_s)
-
-    def shutdown(self, timeout_s: float) -> None:
-        """Stop publishing the meter's counters."""
-        self._telemetry.own_exporter.shutdown(timeout_s)
-
-    def measure(self, scored: ScoredRun) -> None:
-        """Record the free scores of a request that is not exported."""
-        self._for(scored.run).measure(scored)
-
-    def observe_meter(self, stats: Callable[[], MeterStats]) -> None:
-        """Publish the meter's own counters under the server's name."""
-        self._telemetry.own_exporter.observe_meter(stats)
-
-    def observe_quality(self, sums: Callable[[], Sequence[QualitySums]]) -> None:
-        """Publish the sums behind the quality means under the names of their services."""
-        self._telemetry.observe_quality(sums)
-
-    def observe_changes(self, evidence: Callable[[], Sequence[ChangeEvidence]]) -> None:
-        """Publish the evidence for changes under the names of their services."""
-        self._telemetry.observe_changes(evidence)
-
-    def changed(self, change: QualityChange, sentence: str, resource: Mapping[str, str]) -> None:
-        """Write the event of a change under the name of its service."""
-        self._telemetry.exporter_for(resource).changed(change, sentence, resource)
-
-    def judge_called(self, call: JudgeCall) -> None:
-        """Record one call to the judge under the name of its service."""
-        self._telemetry.own_exporter.judge_called(call)
-
-    def judged_spans(self, run: RagRun, timeout_s: float = 0.0) -> Any:
-        """Return the spans that the scores of `run` went to, for sinks that need their ids."""
-        return self._for(run).judged_spans(run, timeout_s)
-
-    def _for(self, run: RagRun) -> OpenTelemetryExporter:
-        return self._telemetry.exporter_for(run.resource)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from ragmeter.watch.alarming import Alarming
 from ragmeter.watch.change import Change
 from ragmeter.watch.version_comparison import VersionComparison
 from ragmeter.watch.version_watch import version_change
@@ -19,40 +18,25 @@ LOOKED_BACK_S = 86_400.0
 """Older deployments are left to the detectors."""
 
 
-class VersionAlerts:
-    """Checks each deployed version against the one before.
+def report_worse_versions(
+    reader: Reader, tell: Callable[[Change, Mapping[str, str]], object], changes: Callable[[], Sequence[Change]]
+) -> bool:
+    """Report the deployed versions that are worse than those before and were not reported so far.
 
     Args:
         reader: Reads the store.
         tell: Reports a change, as `Alarming.tell`.
         changes: Returns the reported changes.
+
+    Returns:
+        False: there is never more to do at once.
     """
-
-    def __init__(
-        self,
-        reader: Reader,
-        tell: Callable[[Change, Mapping[str, str]], object],
-        changes: Callable[[], Sequence[Change]],
-    ) -> None:
-        self._reader = reader
-        self._tell = tell
-        self._changes = changes
-
-    def look(self) -> bool:
-        """Report worse versions not reported before; return False: there is never more to do at once."""
-        reported = {(one.service, one.segment) for one in self._changes() if one.kind == "version"}
-        for one in self._reader.health(Filters(range_s=LOOKED_BACK_S)).deployments:
-            change = deployment_change(one, self._reader.now())
-            if change is not None and (change.service, change.segment) not in reported:
-                self._tell(change, {"service.name": one.service} if one.service else {})
-        return False
-
-
-def version_alerts(reader: Reader | None, alarming: Alarming | None) -> list[Callable[[], bool]]:
-    """Return the recurring task that checks versions, if the meter watches and there is a store."""
-    if reader is None or alarming is None:
-        return []
-    return [VersionAlerts(reader, alarming.tell, alarming.watch.changes).look]
+    reported = {(one.service, one.segment) for one in changes() if one.kind == "version"}
+    for one in reader.health(Filters(range_s=LOOKED_BACK_S)).deployments:
+        change = deployment_change(one, reader.now())
+        if change is not None and (change.service, change.segment) not in reported:
+            tell(change, {"service.name": one.service} if one.service else {})
+    return False
 
 
 def deployment_change(one: DeploymentView, now: float) -> Change | None:

@@ -27,7 +27,7 @@ from ragmeter.watch.alarming import Alarming
 from ragmeter.watch.baseline import LEAST_SCORES
 from ragmeter.watch.change import Change
 
-from ._api import NoSuchMethod
+from ._api import NoSuchMethod, error_response
 from ._limits import RETRY_AFTER_S
 from .page import Standing
 from .store import Reader, Store, StoreFullError, resource_of
@@ -149,27 +149,27 @@ def _endpoint(
             try:
                 return JSONResponse(act(names))
             except ConfigurationError as error:
-                return _refusal(409, str(error))
+                return error_response(409, str(error))
             except ValueError as error:
-                return _refusal(400, str(error))
+                return error_response(400, str(error))
             except StoreFullError as error:
-                return _refusal(503, str(error), {"Retry-After": str(RETRY_AFTER_S)})
-        return _refusal(500, "an error of the server's")
+                return error_response(503, str(error), {"Retry-After": str(RETRY_AFTER_S)})
+        return error_response(500, "an error of the server's")
 
     async def answer(request: Request) -> Response:
         media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
         if media_type != "application/json":
             # A form of another site cannot send this.
-            return _refusal(415, "Content-Type must be application/json")
+            return error_response(415, "Content-Type must be application/json")
         body = b""
         async for part in request.stream():
             body += part
             if len(body) > MAX_BYTES:
-                return _refusal(413, f"more than {MAX_BYTES} bytes")
+                return error_response(413, f"more than {MAX_BYTES} bytes")
         names = _names(body, allowed)
         if names is None:
             words = ", ".join(allowed)
-            return _refusal(400, f"a JSON object is expected, with texts under any of: {words}")
+            return error_response(400, f"a JSON object is expected, with texts under any of: {words}")
         return await asyncio.get_running_loop().run_in_executor(None, run_guarded, names)
 
     return answer
@@ -187,7 +187,3 @@ def _names(body: bytes, allowed: tuple[str, ...]) -> dict[str, str] | None:
     if not all(name in allowed for name in read):
         return None
     return given if all(isinstance(value, str) for value in given.values()) else None
-
-
-def _refusal(status: int, why: str, headers: Mapping[str, str] | None = None) -> JSONResponse:
-    return JSONResponse({"error": why}, status, {"Cache-Control": "no-store", **(headers or {})})

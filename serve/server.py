@@ -7,8 +7,9 @@ Its parts: receivers (`_http` behind `front`, `_grpc`) â†’ intake (`_intake`) â†
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -38,9 +39,9 @@ from ._own_metrics import publish
 from ._readers import Readers
 from ._scoring import Scoring
 from ._spool import Spool
-from ._telemetry import OpenTelemetryByService, Telemetry, endpoints
+from ._telemetry import Telemetry, endpoints
 from ._upkeep import Upkeep
-from ._version_alerts import version_alerts
+from ._version_alerts import report_worse_versions
 from ._watch import ScoredElsewhere, changes_of, standing_of, watch_routes
 from .front import Front
 from .options import ServeOptions
@@ -104,17 +105,12 @@ class Server:
             )
             self.intake = Intake(self._scoring, self._limits, self._counts, self._journal, self.store)
             self._kafka = self._reading_kafka()
-            guard = self.meter.port.guard("serve.receive")
-            self._readers = Readers(self._limits)
-            self._grpc = grpc_server(self.intake, self._limits, self._counts, self._readers, guard, self.access)
+            self._readers = Readers(self._limits, self.meter.port.guard("serve.receive"))
+            self._grpc = grpc_server(self.intake, self._limits, self._counts, self._readers, self.access)
             self.grpc_port = bind_grpc(self._grpc, self.options, self._certificate)
             refuse_own_address(forwarded, self._sent_to(), self.options.host, (self.http_port, self.grpc_port))
             front.make_page(self.grpc_port)
-            heard, changes = self._scoring.reporter.heard, changes_of(self.meter.port.alarming)
-            due = [
-                *version_alerts(self.reader, self.meter.port.alarming),
-                *digests(self.options, self.reader, self.store, heard, changes, self.http_port),
-            ]
+            tasks = self._tasks()
         except BaseException:
             if journal is not None:
                 journal.close()
@@ -129,18 +125,9 @@ class Server:
             self._readers,
             self.health,
             self.why_not_ready,
-            guard,
             self._pages(),
         )
-        self._upkeep = Upkeep(
-            [
-                self._journal.try_again,
-                *([] if self.store is None else [self.store.maintain]),
-                *due,
-                *([] if self._certificate is None else [self._certificate.renew]),
-            ],
-            self.meter.port.guard("serve.store"),
-        )
+        self._upkeep = Upkeep(tasks, self.meter.port.guard("serve.store"))
 
     @property
     def address(self) -> str:
@@ -219,7 +206,7 @@ class Server:
             complete = self._finish(deadline - time.monotonic()) and complete
             self._watch_received(on=False)
         if self._telemetry is not None:
-            self._telemetry.shutdown(deadline)
+            self._telemetry.close(deadline)
             complete = complete and not any(self._telemetry.waiting().values())
         self._upkeep.stop(RECEIVE_S)
         self._journal.close()
@@ -334,6 +321,20 @@ class Server:
         """The address for viewers; None: no viewers' token, or it was printed before."""
         return self._front.view_url
 
+    def _tasks(self) -> list[Callable[[], bool]]:
+        """Return the regular tasks."""
+        alarming = self.meter.port.alarming
+        heard, changes = self._scoring.reporter.heard, changes_of(alarming)
+        tasks = [self._journal.try_again]
+        if self.store is not None:
+            tasks.append(self.store.maintain)
+        if self.reader is not None and alarming is not None:
+            tasks.append(partial(report_worse_versions, self.reader, alarming.tell, alarming.watch.changes))
+        tasks += digests(self.options, self.reader, self.store, heard, changes, self.http_port)
+        if self._certificate is not None:
+            tasks.append(self._certificate.renew)
+        return tasks
+
     def _pages(self) -> list[BaseRoute]:
         """Return the routes besides the receivers."""
         guard = self.meter.port.guard("serve.api")
@@ -367,7 +368,7 @@ class Server:
                 span_mode=settings.span_mode,
                 events=settings.events,
             )
-            others.insert(0, OpenTelemetryByService(self._telemetry))
+            others.insert(0, self._telemetry)
         if self.store is not None:
             others.insert(0, self.store)
         if not others:

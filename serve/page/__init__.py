@@ -4,6 +4,7 @@
 computes no statistics of its own.
 """
 
+from ._asked import RANGES
 from ._golden import GoldenEntry, GoldenSet
 from ._labels import LABELLED_SCORE, Labels
 from ._news import Standing
@@ -14,6 +15,7 @@ from ._words import Words, words_in
 
 __all__ = [
     "LABELLED_SCORE",
+    "RANGES",
     "GoldenEntry",
     "GoldenSet",
     "Labels",

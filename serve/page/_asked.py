@@ -17,7 +17,7 @@ from ragmeter.serve.store import LATEST_MS, Filters
 
 from ._connect import SETUPS
 
-RANGES = {"15m": 900, "1h": 3600, "6h": 21_600, "24h": 86_400, "7d": 604_800}
+RANGES: Mapping[str, float] = {"15m": 900.0, "1h": 3_600.0, "6h": 21_600.0, "24h": 86_400.0, "7d": 604_800.0}
 """Values of ``range=``, in seconds."""
 VERDICTS = ("good", "suspect", "bad")
 SETTINGS = {"lang": tuple(LANGUAGES), "theme": ("dark", "light"), "keys": ("on", "off")}

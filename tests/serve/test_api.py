@@ -28,7 +28,8 @@ from ragmeter.quality.verdict_rates import VerdictRate
 from ragmeter.quality.verdict_shares import VERDICT_BAD, VERDICT_NOT_GOOD
 from ragmeter.serve import ServeOptions, Server
 from ragmeter.serve._api import api_routes
-from ragmeter.serve._openapi import RANGES, parameters_of
+from ragmeter.serve._openapi import parameters_of
+from ragmeter.serve.page import RANGES
 from ragmeter.serve.store import LATEST_MS, LONGEST_RANGE_S, MOST_CHARACTERS, Store, StoreOptions
 from ragmeter.watch.change import Change
 

@@ -3,6 +3,7 @@
 import json
 import threading
 from contextlib import contextmanager
+from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
@@ -14,7 +15,7 @@ from ragmeter.exporters.webhook import ChangeWebhook
 from ragmeter.metrics import ConfigurationError
 from ragmeter.serve import ServeOptions, Server
 from ragmeter.serve._digest import Digest
-from ragmeter.serve._version_alerts import VersionAlerts
+from ragmeter.serve._version_alerts import report_worse_versions
 from ragmeter.watch.wording import word_change
 
 NOW_MS = 1_795_350_000_000
@@ -24,12 +25,15 @@ HOUR_MS = 3_600_000
 def test_a_worse_version_is_told_once_with_what_it_did(tmp_path):
     told = []
     with store(tmp_path / "serve.db", clock=lambda: NOW_MS / 1000, keep_s=1e9) as kept:
-        alerts = VersionAlerts(
-            kept.reader(), lambda *one: told.append(one), lambda: [change for change, _ in told]
+        look = partial(
+            report_worse_versions,
+            kept.reader(),
+            lambda *one: told.append(one),
+            lambda: [change for change, _ in told],
         )
         kept.export(requests(400, start_ms=NOW_MS - 3 * HOUR_MS, every_ms=20_000))
         kept.export(requests(100, version="2.5.0", start_ms=NOW_MS - 2 * HOUR_MS // 3, first=400, seed=2))
-        assert alerts.look() is False
+        assert look() is False
         assert told == [], "it is as good as the one before"
 
         kept.export(
@@ -44,7 +48,7 @@ def test_a_worse_version_is_told_once_with_what_it_did(tmp_path):
             )
         )
         for _ in range(3):
-            alerts.look()
+            look()
 
     ((change, resource),) = told
     assert resource == {"service.name": "shop"}

@@ -20,7 +20,7 @@ from ragmeter.exporters.protocol import QualitySums
 from ragmeter.metrics import ConfigurationError
 from ragmeter.quality.sums import SlotSums
 from ragmeter.serve import ServeOptions, Server
-from ragmeter.serve._telemetry import OpenTelemetryByService, Telemetry
+from ragmeter.serve._telemetry import Telemetry
 from ragmeter.serve._watch import standing_of
 from ragmeter.serve.page import Standing
 from ragmeter.watch.watch import Watch
@@ -100,15 +100,14 @@ def test_a_restart_learns_nothing_anew_and_a_change_that_is_on_stays_on(backend,
 def test_changes_are_told_under_the_name_of_the_service_they_are_about(backend):
     _, (change, resource) = _fallen()
     telemetry = Telemetry()
-    by_service = OpenTelemetryByService(telemetry)
-    telemetry.exporter_for({"service.name": "bank"})
-    by_service.observe_changes(
+    telemetry.changed(change, "it fell, too", {"service.name": "bank"})
+    telemetry.observe_changes(
         lambda: [
             ChangeEvidence(score=name, workflow="qa", resource={"service.name": name}, evidence=0.5)
             for name in ("shop", "bank")
         ]
     )
-    by_service.changed(change, "it fell", resource)
+    telemetry.changed(change, "it fell", resource)
     assert telemetry.flush(PATIENCE_S)
     found = {
         attributes_of(group.resource)["service.name"]: record.body.string_value
@@ -117,10 +116,9 @@ def test_changes_are_told_under_the_name_of_the_service_they_are_about(backend):
         for scoped in group.scope_logs
         for record in scoped.log_records
     }
-    assert found == {"shop": "it fell"}
+    assert found == {"shop": "it fell", "bank": "it fell, too"}
     assert _evidence(backend) == {("shop", "shop"): 0.5, ("bank", "bank"): 0.5}
-    telemetry.end(0.0)
-    telemetry.shutdown(0.0)
+    telemetry.close(0.0)
 
 
 @pytest.fixture
