@@ -10,11 +10,9 @@ from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
-from ragmeter.quality.estimates import Estimate
 from ragmeter.watch.change import Change
 
 from ._asked import PageQuery
-from ._numbers import number
 
 SLACK_MS = 10 * 60_000
 """Changes that began at most this far apart are one sentence."""
@@ -35,22 +33,6 @@ class Standing:
     """Number of watched series without knowledge about this hour of workdays or of weekends."""
 
 
-@dataclass(frozen=True, slots=True)
-class Reading:
-    """One score before and after."""
-
-    score: str
-    """Name of the score."""
-    before: str
-    """The mean before, as text."""
-    now: str
-    """The mean since, as text."""
-    interval: str
-    """The interval of the mean since, as text."""
-    n: int
-    """Number of requests behind it."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class News:
     """The sentence at the top of the overview, with its details."""
@@ -61,12 +43,20 @@ class News:
     """Service, workflow and segment; empty: everything."""
     since_ms: int
     """Start of the change."""
-    readings: tuple[Reading, ...]
-    """The changed scores, the clearest first."""
+    changes: tuple[Change, ...]
+    """The changes of scores, as reported by the detector, the clearest first."""
     filters: PageQuery
     """Filters for the affected requests."""
-    change: Change
-    """The clearest of the changes, as reported by the detector."""
+
+    @property
+    def change(self) -> Change:
+        """The clearest of the changes."""
+        return self.changes[0]
+
+    @property
+    def link(self) -> dict[str, str]:
+        """Query parameters of the link to the affected requests."""
+        return {name: getattr(self.filters, name) for name in ("service", "workflow", "seg", "since")}
 
     @property
     def worse(self) -> bool:
@@ -157,26 +147,10 @@ def _news_of(group: Sequence[Change], asked: PageQuery) -> News:
     )
     value = first.segment.partition(":")[2]
     where = [first.service, first.workflow, value]
-    own = [change for change in group if change.segment == first.segment]
     return News(
         kind=first.kind,
         where=" · ".join(part for part in where if part),
         since_ms=since,
-        readings=tuple(_reading(change) for change in own),
+        changes=tuple(change for change in group if change.segment == first.segment),
         filters=filters,
-        change=first,
     )
-
-
-def _reading(change: Change) -> Reading:
-    return Reading(
-        change.score,
-        _mean(change.before),
-        _mean(change.now),
-        f"{number(change.now.lower)} – {number(change.now.upper)}",
-        change.now.n_judged,
-    )
-
-
-def _mean(estimate: Estimate) -> str:
-    return number(estimate.mean)

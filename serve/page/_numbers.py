@@ -102,16 +102,12 @@ def read_in(zone: str | None, language: str = "en") -> Iterator[None]:
         _LANGUAGE.reset(tokens[1])
 
 
-def zone_name(at_ms: float) -> str:
-    """Return the name of the zone of formatted times."""
-    zone = _ZONE.get()
-    return _local(at_ms).tzname() or "UTC" if zone is None else zone.key
-
-
-def zone_offset(at_ms: float) -> int:
-    """Return the minutes that the zone of formatted times is behind UTC, as browsers count them."""
-    offset = _local(at_ms).utcoffset()
-    return 0 if offset is None else -round(offset.total_seconds() / 60)
+def reader_zone(at_ms: float) -> tuple[str, int]:
+    """Return the zone of formatted times: its name, and its minutes behind UTC, as browsers count them."""
+    zone, local = _ZONE.get(), _local(at_ms)
+    offset = local.utcoffset()
+    minutes = 0 if offset is None else -round(offset.total_seconds() / 60)
+    return local.tzname() or "UTC" if zone is None else zone.key, minutes
 
 
 def on_scale(estimate: Estimate, scale: tuple[float | None, float | None]) -> tuple[float | None, float, float]:

@@ -16,8 +16,9 @@ from ragmeter.serve.store import BadShare, DeploymentView, HealthView, LaneView,
 from ragmeter.serve.store import TrendPoint as StoredPoint
 
 from ._asked import UNNAMED, PageQuery
-from ._drawings import TrendPoint, trend
+from ._drawings import TrendPoint
 from ._numbers import clock, interval, number, percent
+from ._score_rows import labelled_trend
 from ._strips import axis, bar, pair, strip
 from ._words import Words
 
@@ -331,17 +332,10 @@ def _trend(
         )
         for each in stored
     ]  # fmt: skip
-    known = [each.mean for each in points if each.mean is not None]
-    if not known:
-        return ""
-    label = words(
-        "trend_label", score=words(one.name), start=clock(overview.from_ms), end=clock(overview.until_ms),
-        first=number(known[0]), last=number(known[-1]), n=sum(each.n for each in points),
-    )  # fmt: skip
-    return trend(
-        points, overview.from_ms, overview.until_ms, label=label, low=ends[0], high=ends[1],
+    return labelled_trend(
+        points, words(one.name), overview, words, low=ends[0], high=ends[1],
         change_at=None if lead is None else lead.at_ms,
-    )  # fmt: skip
+    ) or ""  # fmt: skip
 
 
 def _is_worse(now: BadShare, before: BadShare | None) -> bool:

@@ -33,7 +33,7 @@ from ._asked import RANGES, SETTINGS, UNNAMED, PageQuery, UnreadableAddressError
 from ._export import lines
 from ._labels import MOST_FORM_BYTES, Form, NotSavedError, form_of, read_fields
 from ._live import Live
-from ._numbers import clock, count, interval, number, percent, read_in, timestamp, zone_name, zone_offset
+from ._numbers import clock, count, interval, money, number, percent, read_in, reader_zone, timestamp
 from ._rendering import PAGE_HEADERS, respond, static_file
 from ._snapshots import SHOWN, Snapshots
 from ._sources import Sources
@@ -420,12 +420,12 @@ class Pages:
             "shown": lambda name: "–" if name == UNNAMED else name,
             "unnamed": UNNAMED,
             "revision": SHOWN.get(""),
-            "zone": zone_name(now_ms),
-            "zone_offset": zone_offset(now_ms),
+            "zone": reader_zone(now_ms),
             "number": number,
             "interval": interval,
             "whole": count,
             "percent": percent,
+            "money": money,
             "spoken": _spoken,
             "written": written,
             "exported": "",

@@ -14,7 +14,7 @@ from ragmeter.metrics import ScoreDirection
 from ragmeter.serve.store import ChunkSentence, ContextView, RequestRow, RequestView, ScoreView
 
 from ._drawings import Scale, standing
-from ._numbers import count, money, number
+from ._numbers import count, number
 from ._score_rows import direction
 from ._words import Words
 
@@ -28,34 +28,21 @@ MOST_ITEMS = 24
 class RequestScore:
     """A score of a request, ready for display."""
 
-    name: str
+    stored: ScoreView
     group: str
     """As `ScoreGroup.name`."""
     direction: ScoreDirection
     text: str
-    """The value as text; empty: `status` has the reason."""
-    status: str
-    label: str | None
+    """The value as text; empty: its status has the reason."""
     bounds: tuple[str, str] | None
     """Bounds of a ``partial`` score."""
     usual: tuple[str, str] | None
     drawing: Markup | None
     standing: str
     """``bad``, ``good`` or ``flat``, compared with the usual range."""
-    method: str
-    definition: str
-    said: str
-    """A summary of the finding."""
-    error: str
     items: tuple[tuple[str, str, str], ...]
     """(id, sign, value) of each piece of evidence."""
     items_left_out: int
-    calls: int
-    tokens: int
-    cost: str
-    """Cost of the judge's calls for it; empty: unknown."""
-    judge: str
-    """The judge's model; empty: none, or unknown."""
 
 
 class ScoreGroup(NamedTuple):
@@ -85,30 +72,26 @@ def score_lines(view: RequestView) -> list[RequestScore]:
     """Return the scores: those worse than usual first, then other values, then scores without one."""
     lines = [_line(one) for one in view.scores]
     rank = {"bad": 0, "good": 1, "flat": 1}
-    return sorted(lines, key=lambda one: (not one.text, rank[one.standing], one.direction == "none", one.name))
+    return sorted(
+        lines, key=lambda one: (not one.text, rank[one.standing], one.direction == "none", one.stored.name)
+    )
 
 
 def _line(score: ScoreView) -> RequestScore:
     scale = _scale(score.value, score.lower, score.upper, score)
+
+    def written(ends: tuple[float, float]) -> tuple[str, str]:
+        return _written(ends[0], score), _written(ends[1], score)
+
     return RequestScore(
-        name=score.name,
+        stored=score,
         group=_group_of(score),
         direction=direction(score.direction),
         text="" if score.value is None else _written(score.value, score),
-        status=score.status,
-        label=score.label,
-        bounds=None
-        if score.lower is None or score.upper is None
-        else (_written(score.lower, score), _written(score.upper, score)),
-        usual=None
-        if score.usual is None
-        else (_written(score.usual[0], score), _written(score.usual[1], score)),
+        bounds=None if score.lower is None or score.upper is None else written((score.lower, score.upper)),
+        usual=None if score.usual is None else written(score.usual),
         drawing=None if scale is None else scale.svg(),
         standing="flat" if scale is None else standing(scale),
-        method=score.method or "",
-        definition=score.definition or "",
-        said=score.explanation or score.summary or "",
-        error=score.error_type or "",
         items=tuple(
             (
                 item.id,
@@ -118,10 +101,6 @@ def _line(score: ScoreView) -> RequestScore:
             for item in score.items[:MOST_ITEMS]
         ),
         items_left_out=score.items_left_out + max(0, len(score.items) - MOST_ITEMS),
-        calls=score.judge_calls,
-        tokens=score.input_tokens + score.output_tokens,
-        cost="" if score.cost is None else money(score.cost),
-        judge=" · ".join(part for part in (score.judge, score.endpoint) if part),
     )
 
 
@@ -156,7 +135,9 @@ def score_groups(lines: Sequence[RequestScore]) -> list[ScoreGroup]:
 def _leading(lines: Sequence[RequestScore]) -> RequestScore:
     """Return a score worse than usual, else one with a value; the first by `_LEADING`."""
     rank = {name: place for place, name in enumerate(_LEADING)}
-    return min(lines, key=lambda one: (one.standing != "bad", not one.text, rank.get(one.name, len(rank))))
+    return min(
+        lines, key=lambda one: (one.standing != "bad", not one.text, rank.get(one.stored.name, len(rank)))
+    )
 
 
 def why(view: RequestView, words: Words) -> str:

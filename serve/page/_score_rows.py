@@ -22,8 +22,7 @@ from ._words import Words
 class ScoreRow:
     """One score of a service."""
 
-    service: str
-    name: str
+    score: ScoreSummary
     by: str
     """The judge or formula, if there are several; else empty."""
     direction: ScoreDirection
@@ -35,8 +34,6 @@ class ScoreRow:
     n: int
     statuses: tuple[tuple[str, int], ...]
     """Requests without a value by status, the most frequent first."""
-    counts: Mapping[str, int]
-    """Requests by status."""
     trend: Markup | None
     fell: bool
 
@@ -110,8 +107,7 @@ def _score_row(
             interval = f"{interval}, {few}"
         drawing = _scale(score, estimate, score.usual, fell=fell).svg()
     return ScoreRow(
-        service=score.service,
-        name=score.name,
+        score=score,
         by=_measured_by(score, overview),
         direction=direction(score.direction),
         usual="" if score.usual is None else f"{number(score.usual[0])} – {number(score.usual[1])}",
@@ -120,7 +116,6 @@ def _score_row(
         drawing=drawing,
         n=known,
         statuses=tuple(sorted(lacking, key=lambda one: (-one[1], one[0]))),
-        counts=score.statuses,
         trend=_trend(
             score, overview, others.get((score.service, score.name, score.measurement), ()), change_ms, words
         ),
@@ -146,29 +141,51 @@ def _trend(
     score: ScoreSummary, overview: Overview, other: Sequence[StoredPoint], change_ms: int | None, words: Words
 ) -> Markup | None:
     points = _points(score.trend, score)
-    known = [one for one in points if one.mean is not None]
-    if not known:
-        return None
     low, high = _ends(score)
-    label = words(
-        "trend_label",
-        score=score.name,
-        start=clock(overview.from_ms),
-        end=clock(overview.until_ms),
-        first=number(known[0].mean),
-        last=number(known[-1].mean),
-        n=sum(one.n for one in points),
-    )
-    return trend(
+    return labelled_trend(
         points,
-        overview.from_ms,
-        overview.until_ms,
-        label=label,
+        score.name,
+        overview,
+        words,
         low=low,
         high=high,
         change_at=change_ms,
         other=_points(other, score),
     )
+
+
+def labelled_trend(
+    points: Sequence[TrendPoint],
+    name: str,
+    overview: Overview,
+    words: Words,
+    *,
+    low: float,
+    high: float,
+    change_at: int | None,
+    other: Sequence[TrendPoint] = (),
+) -> Markup | None:
+    """Return the trend of a score in the period of an overview, as `trend`; None: no mean is known.
+
+    Args:
+        points: The bins.
+        name: The score's name in its label.
+        overview: The overview.
+        words: The words of the page's language.
+        low: As for `trend`, like the next three.
+        high: Value at the top.
+        change_at: Start of a change, in milliseconds.
+        other: A second line.
+    """
+    known = [one.mean for one in points if one.mean is not None]
+    if not known:
+        return None
+    start, end = overview.from_ms, overview.until_ms
+    label = words(
+        "trend_label", score=name, start=clock(start), end=clock(end), first=number(known[0]),
+        last=number(known[-1]), n=sum(one.n for one in points),
+    )  # fmt: skip
+    return trend(points, start, end, label=label, low=low, high=high, change_at=change_at, other=other)
 
 
 def _points(stored: Sequence[StoredPoint], score: ScoreSummary) -> list[TrendPoint]:

@@ -7,8 +7,9 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from contextvars import ContextVar
-from typing import Any, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
 LEAST_S = 2.0
@@ -35,8 +36,9 @@ class Snapshots:
         self._lock = threading.Lock()
         self._making: dict[Hashable, threading.Lock] = {}
 
-    def get(self, key: Hashable, make: Callable[[], T]) -> T:
-        """Return the result of `make`, or a recent one; one thread at a time calls it for a key."""
+    def get(self, read: Callable[P, T], /, *given: P.args, **named: P.kwargs) -> T:
+        """Return the result of `read`, or a recent one; one thread at a time calls it with equal arguments."""
+        key = (read, given, *sorted(named.items()))
         with self._lock:
             alone = self._making.setdefault(key, threading.Lock())
         with alone:
@@ -46,7 +48,7 @@ class Snapshots:
                 _note_shown(found[0])
                 return value
             revision = self._revision()
-            made = make()
+            made = read(*given, **named)
             _note_shown(revision)
             with self._lock:
                 now = self._clock()

@@ -24,6 +24,7 @@ from ragmeter.serve.store import (
     HealthView,
     JudgeOutage,
     Overview,
+    RequestPage,
     RequestRow,
     ScoreSummary,
     TurnView,
@@ -75,6 +76,16 @@ FIRST_SERVICES = 4
 STATUSES = (
     "ok", "partial", "undefined", "missing_input", "skipped", "judge_error", "timeout", "metric_error",
 )  # fmt: skip
+REFERENCE_SCORES = frozenset(
+    {
+        "average_precision", "context_entity_recall", "context_precision", "context_recall", "f1",
+        "hit_rate", "id_precision", "id_recall", "lexical_context_precision", "lexical_context_recall",
+        "lexical_entity_recall", "ndcg", "precision", "rag_quest_eval_precision",
+        "rag_quest_eval_recall", "recall", "reciprocal_rank", "right_documents_dropped",
+        "right_documents_never_found", "rouge_l", "token_f1",
+    }
+)  # fmt: skip
+"""Scores of ragmeter's own metrics that need a reference."""
 _FIXES = {"missing_input": "fix_input", "judge_error": "fix_judge", "timeout": "fix_judge"}
 
 
@@ -100,8 +111,7 @@ class Views:
 
     def last_ms(self) -> float | None:
         """Return the arrival of the latest request, by this server's clock, or None if none has arrived."""
-        found: float | None = self._snapshots.get("last", self._sources.reader.last_ms)
-        return found
+        return self._snapshots.get(self._sources.reader.last_ms)
 
     def server_health(self) -> Mapping[str, Any]:
         """Return the server's health, cached for a second, as a page reads it several times."""
@@ -132,7 +142,7 @@ class Views:
             "overview": overview,
             "health": health,
             "lead": sentence(health.lead, words),
-            "told": [self._news_fields(one, words) for one in news],
+            "told": [(one, self._new(one.change) if one.kind == "fell" else ()) for one in news],
             "standing": self._sources.standing(),
             "bad": (bad, judged),
             "refused": self._health_problem(),
@@ -181,24 +191,20 @@ class Views:
 
     def requests(self, asked: PageQuery, words: Words) -> dict[str, Any]:
         """Return the values of the list. Raises ValueError: the cursor `PageQuery.before` is invalid."""
-        sort = asked.sort or "worst"
         filters = asked.filters()
         now_ms = self._sources.clock() * 1000
 
         def read_facets() -> FacetPage:
-            return self._snapshots.get(("facets", filters), lambda: self._sources.reader.facets(filters))
+            return self._snapshots.get(self._sources.reader.facets, filters)
 
         beside = self._threads.submit(read_facets)
-        page = self._snapshots.get(
-            ("requests", filters, sort, asked.before),
-            lambda: self._sources.reader.requests(filters, sort=sort, limit=ROWS, cursor=asked.before or None),
-        )
+        page = self._listed(asked)
         facets = read_facets() if beside.cancel() else beside.result()  # all threads were busy
         over_time, ends = timeline(facets, words, now_ms)
         return {
             "page": page,
             "found": facets.total,
-            "sort": sort,
+            "sort": asked.sort or "worst",
             "rows": list_rows(page, words),
             "facets": facet_views(facets, asked, words),
             "chips": chips(asked, words, now_ms, page),
@@ -280,10 +286,10 @@ class Views:
         """Return the conversations, the worst first."""
         filters = replace(asked.filters(), verdict=None, search=None)
         page = self._snapshots.get(
-            ("conversations", filters),
-            lambda: self._sources.reader.conversations(
-                filters, limit=CONVERSATIONS, conversation_id=asked.conversation or None
-            ),
+            self._sources.reader.conversations,
+            filters,
+            limit=CONVERSATIONS,
+            conversation_id=asked.conversation or None,
         )
         whole = bool(asked.conversation)
         rows = [(one, one.turns if whole else _turns_at_fault(one)) for one in page.conversations]
@@ -322,12 +328,12 @@ class Views:
                 (service, list(rows))
                 for service, rows in groupby(
                     score_rows(shown, fallen, self._other_trends(asked, fault), since, words),
-                    attrgetter("service"),
+                    attrgetter("score.service"),
                 )
             ],
             "fault": "" if fault is None else fault.where,
             "statuses": used,
-            "missing": _missing_scores(measured),
+            "missing": _missing_scores(measured, words),
             "judge": [
                 ("calls", judge.calls),
                 ("failed", judge.failed),
@@ -346,46 +352,34 @@ class Views:
             ),
         }
 
-    def _health(self, asked: PageQuery) -> HealthView:
-        filters = asked.filters()
-
-        def read() -> HealthView:
-            try:
-                return self._sources.reader.health(filters, by=asked.by)
-            except ValueError as error:
-                raise UnreadableAddressError(str(error)) from None
-
-        return self._snapshots.get(("health", filters, asked.by), read)
-
-    def _read(self, filters: Filters, *, scores: bool = False) -> Overview:
+    def _listed(self, asked: PageQuery) -> RequestPage:
+        """Return a page of the list."""
         return self._snapshots.get(
-            ("overview", filters, scores),
-            lambda: self._sources.reader.overview(filters, scores=scores, groups=False),
+            self._sources.reader.requests,
+            asked.filters(),
+            sort=asked.sort or "worst",
+            limit=ROWS,
+            cursor=asked.before or None,
         )
 
+    def _health(self, asked: PageQuery) -> HealthView:
+        try:
+            return self._snapshots.get(self._sources.reader.health, asked.filters(), by=asked.by)
+        except ValueError as error:
+            raise UnreadableAddressError(str(error)) from None
+
+    def _read(self, filters: Filters, *, scores: bool = False) -> Overview:
+        return self._snapshots.get(self._sources.reader.overview, filters, scores=scores, groups=False)
+
     def _services(self, filters: Filters) -> Mapping[str, int]:
-        return self._snapshots.get(("services", filters), lambda: self._sources.reader.services(filters))
+        return self._snapshots.get(self._sources.reader.services, filters)
 
     def _new(self, change: Change) -> tuple[NewSince, ...]:
         """Return the values that are new since a change: as reported, or else from the store."""
-        return change.new or self._snapshots.get(
-            ("new", change), lambda: self._sources.reader.explained(change).new
-        )
+        return change.new or self._snapshots.get(self._sources.reader.explained, change).new
 
     def _news(self, asked: PageQuery, overview: Overview) -> tuple[tuple[News, ...], Fallen]:
         return news(self._sources.changes(), asked, overview.from_ms)
-
-    def _news_fields(self, one: News, words: Words) -> dict[str, Any]:
-        return {
-            "kind": one.kind,
-            "worse": one.worse,
-            "where": one.where,
-            "since_ms": one.since_ms,
-            "readings": one.readings,
-            "note": one.change.note_in(words.language),
-            "changes": {name: getattr(one.filters, name) for name in ("service", "workflow", "seg", "since")},
-            "fresh": self._new(one.change) if one.kind == "fell" else (),
-        }
 
     def _other_trends(
         self, asked: PageQuery, fault: News | None
@@ -401,7 +395,7 @@ class Views:
 
     def _trends(self, filters: Filters) -> dict[tuple[str, str, str], tuple[StoredPoint, ...]]:
         """Return the trends of a service's scores, by service, score and measurement."""
-        found = self._snapshots.get(("trends", filters), lambda: self._sources.reader.trends(filters))
+        found = self._snapshots.get(self._sources.reader.trends, filters)
         service = filters.service or ""
         return {(service, name.score, name.measurement): tuple(points) for name, points in found.items()}
 
@@ -416,8 +410,7 @@ class Views:
     def _outages(self, asked: PageQuery, overview: Overview) -> tuple[JudgeOutage, ...]:
         if not overview.judge.failed:
             return ()
-        filters = asked.filters()
-        return self._snapshots.get(("outages", filters), lambda: self._sources.reader.outages(filters))
+        return self._snapshots.get(self._sources.reader.outages, asked.filters())
 
     def _health_problem(self) -> str:
         why = str(self.server_health().get("status", "ok"))
@@ -428,14 +421,7 @@ class Views:
 
     def _neighbours(self, row: RequestRow, asked: PageQuery) -> tuple[RequestRow | None, RequestRow | None]:
         """Return the previous and next request in the list; of a request not in it, None and the first."""
-        sort = asked.sort or "worst"
-        page = self._snapshots.get(
-            ("requests", asked.filters(), sort, asked.before),
-            lambda: self._sources.reader.requests(
-                asked.filters(), sort=sort, limit=ROWS, cursor=asked.before or None
-            ),
-        )
-        rows = page.requests
+        rows = self._listed(asked).requests
         at = next((i for i, one in enumerate(rows) if one.run_id == row.run_id), None)
         if at is None:
             return None, rows[0] if rows else None
@@ -478,22 +464,27 @@ def _judge_money(overview: Overview) -> dict[str, str] | None:
     }
 
 
-def _missing_scores(scores: Sequence[ScoreSummary]) -> list[tuple[str, str, int, str, str]]:
+def _missing_scores(scores: Sequence[ScoreSummary], words: Words) -> list[tuple[str, str, int, str, str]]:
     """Return (service, score, requests, status, key of the fix), those with most requests first."""
     found: list[tuple[str, str, int, str, str]] = []
     for score in scores:
         for status, fix in _FIXES.items():
             n = score.statuses.get(status, 0)
             if n:
-                of_reference = status == "missing_input" and score.name in _asking_for_a_reference()
+                of_reference = status == "missing_input" and _reads_reference(score.name, words)
                 brings = "fix_references" if of_reference else fix
                 found.append((score.service, score.name, n, status, brings))
     return sorted(found, key=lambda one: (-one[2], one[:2]))
 
 
+def _reads_reference(score: str, words: Words) -> bool:
+    """Return whether a score needs a reference, without importing its metric if that is ragmeter's own."""
+    return score in (REFERENCE_SCORES if words.asks(score) else scores_with_reference())
+
+
 @cache
-def _asking_for_a_reference() -> frozenset[str]:
-    """Return the scores of ragmeter's own metrics that need a reference."""
+def scores_with_reference() -> frozenset[str]:
+    """Return the scores that need a reference, of all installed metrics."""
     found: set[str] = set()
     for name in known_metrics():
         with suppress(ConfigurationError):  # the metric of another package may be installed in part

@@ -32,6 +32,7 @@ from stored import scored, store
 
 from ragmeter.metrics import Reference
 from ragmeter.serve.page import Standing
+from ragmeter.serve.page._views import REFERENCE_SCORES, scores_with_reference
 from ragmeter.serve.store import Advice, BadShare, Cause, JudgeUse, evidence
 from ragmeter.serve.store._guidance import AdviceCode, CauseCode
 from ragmeter.serve.store.health_views import bad_share
@@ -787,3 +788,7 @@ def test_changes_are_told_newest_evidence_first_and_few():
     assert words.count("got worse") == 3
     assert "w8 · zh got worse" in words
     assert len(CHANGES) == 3
+
+
+def test_the_scores_that_need_a_reference_are_known_without_their_metrics():
+    assert scores_with_reference() == REFERENCE_SCORES
