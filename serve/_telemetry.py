@@ -145,26 +145,15 @@ class Telemetry:
     """All telemetry sent by the server, and the exporter that writes each request under its service's name.
 
     Args:
-        url: Base address; None: from the standard variables.
-        protocol: ``grpc`` or ``http/protobuf``; None: from the standard variables, else HTTP.
-        signals: The signals to send.
+        endpoints: The endpoint of each signal to send, as of `endpoints`.
         span_mode: As for `OpenTelemetryExporter`.
         events: As for `OpenTelemetryExporter`.
-
-    Raises:
-        ConfigurationError: A variable is invalid.
     """
 
     def __init__(
-        self,
-        url: str | None = None,
-        protocol: str | None = None,
-        signals: Sequence[str] = SIGNALS,
-        *,
-        span_mode: SpanMode = "auto",
-        events: EventMode = "log",
+        self, endpoints: Mapping[str, Endpoint], *, span_mode: SpanMode = "auto", events: EventMode = "log"
     ) -> None:
-        self.endpoints = endpoints(url, protocol, signals)
+        self.endpoints = endpoints
         self._modes: dict[str, Any] = {"span_mode": span_mode, "events": events}
         self._outboxes: dict[Signal, Outbox] = {
             signal: Outbox(signal, self.endpoints[signal])

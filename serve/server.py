@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 from starlette.routing import BaseRoute
 
@@ -84,11 +84,16 @@ class Server:
         self._limits, self._counts = front.limits, front.counts
         self._certificate = front.certificate
         self._began = time.monotonic()
-        self._telemetry: Telemetry | None = None
         self._kafka: KafkaSource | None = None
         journal: Journal | None = None
         try:
             self._own_meter = meter is None
+            settings = read_settings()
+            self._telemetry = Telemetry(
+                self._endpoints() if self._own_meter else {},
+                span_mode=settings.span_mode,
+                events=settings.events,
+            )
             self.meter = self._meter_of_settings() if meter is None else meter
             if self.reader is not None:
                 self.reader.know_objectives(self.meter.port.objectives.all)
@@ -108,7 +113,9 @@ class Server:
             self._readers = Readers(self._limits, self.meter.port.guard("serve.receive"))
             self._grpc = grpc_server(self.intake, self._limits, self._counts, self._readers, self.access)
             self.grpc_port = bind_grpc(self._grpc, self.options, self._certificate)
-            refuse_own_address(forwarded, self._sent_to(), self.options.host, (self.http_port, self.grpc_port))
+            refuse_own_address(
+                forwarded, self._telemetry.endpoints, self.options.host, (self.http_port, self.grpc_port)
+            )
             front.make_page(self.grpc_port)
             tasks = self._tasks()
         except BaseException:
@@ -151,11 +158,9 @@ class Server:
         self._upkeep.start()
         self._scoring.start()
         self._journal.start(self.intake.full, self.intake.admit)
-        if self._telemetry is not None:
-            publish(self._telemetry.meter_provider, self._measurements, self._kafka_health)
-            if self.reader is not None:
-                guard = self.meter.port.guard("serve.gauges")
-                publish_gauges(self._telemetry, self.reader, guard)
+        publish(self._telemetry.meter_provider, self._measurements)
+        if self.reader is not None:
+            publish_gauges(self._telemetry, self.reader, self.meter.port.guard("serve.gauges"))
         if self._kafka is not None:
             self._kafka.start()
         self._watch_received(on=True)
@@ -199,15 +204,13 @@ class Server:
         if self._own_meter:
             share = (deadline - time.monotonic()) / 2
             complete = self._finish(share) and complete
-            if self._telemetry is not None:
-                self._telemetry.end(deadline)
+            self._telemetry.end(deadline)
             self.meter.shutdown(max(0.1, deadline - time.monotonic() - 1.0))
         else:
             complete = self._finish(deadline - time.monotonic()) and complete
             self._watch_received(on=False)
-        if self._telemetry is not None:
-            self._telemetry.close(deadline)
-            complete = complete and not any(self._telemetry.waiting().values())
+        self._telemetry.close(deadline)
+        complete = complete and not any(self._telemetry.waiting().values())
         self._upkeep.stop(RECEIVE_S)
         self._journal.close()
         self._front.close()
@@ -258,7 +261,7 @@ class Server:
             "requests": {name: count for name, count in requests.items() if count},
             "partial": {"requests": partial} if partial else {},
             **({"connections": closed} if (closed := self._counts.connections_by_reason()) else {}),
-            "unsent": {} if self._telemetry is None else self._telemetry.unsent(),
+            "unsent": self._telemetry.unsent(),
             **self._journal.stats(),
             **({} if self._kafka is None else {"messages": self._kafka.messages()}),
         }
@@ -268,6 +271,10 @@ class Server:
         kept = self._journal.kept()
         if kept is not None:
             counts["kept"] = {"oldest_s": int(kept.oldest_s), "bytes": kept.bytes}
+        kafka = self._kafka_health()
+        if kafka is not None:
+            counts["kafka"] = {"connected": int(kafka.why_not is None)}
+            counts["lag"] = {partition.rpartition("/")[2]: behind for partition, behind in kafka.lag.items()}
         return counts
 
     def health(self) -> Mapping[str, Any]:
@@ -297,7 +304,7 @@ class Server:
             **({} if deliveries is None else {"webhook": deliveries._asdict()}),
             **({} if self.store is None else {"store": asdict(self.store.state())}),
             "partial_traces": self._scoring.partial(),
-            "unsent_waiting": {} if self._telemetry is None else self._telemetry.waiting(),
+            "unsent_waiting": self._telemetry.waiting(),
             **({} if self._kafka is None else {"kafka": asdict(self._kafka.health())}),
         }
 
@@ -356,18 +363,10 @@ class Server:
         options = self.options
         # It gets the requests of all processes, so it can detect changes best.
         given = scoring_arguments(watches=True)
-        settings = read_settings()
         if options.references is not None:
             given["references"] = options.references
         others = [one for one in given["exporters"] if not isinstance(one, OpenTelemetryExporter)]
-        if endpoints(options.otlp, options.protocol, options.signals):
-            self._telemetry = Telemetry(
-                options.otlp,
-                options.protocol,
-                options.signals,
-                span_mode=settings.span_mode,
-                events=settings.events,
-            )
+        if self._telemetry.endpoints:
             others.insert(0, self._telemetry)
         if self.store is not None:
             others.insert(0, self.store)
@@ -420,21 +419,17 @@ class Server:
     def _forwarded_to(self) -> Mapping[Signal, Endpoint]:
         if not self.options.forward:
             return {}
-        wanted = endpoints(self.options.otlp, self.options.protocol, self.options.signals)
-        signals: tuple[Signal, ...] = ("traces", "logs")
-        found: dict[Signal, Endpoint] = {}
-        for signal in signals:
-            if signal in wanted:
-                found[signal] = wanted[signal]
+        wanted = self._endpoints()
+        found = {signal: wanted[signal] for signal in get_args(Signal) if signal in wanted}
         if "traces" not in found:
             raise ConfigurationError(
                 "--forward has nowhere to pass spans on to: set OTEL_EXPORTER_OTLP_ENDPOINT (or --otlp URL)"
             )
         return found
 
-    def _sent_to(self) -> Mapping[str, Endpoint]:
-        """Return the destination of each signal of the scores."""
-        return {} if self._telemetry is None else self._telemetry.endpoints
+    def _endpoints(self) -> Mapping[str, Endpoint]:
+        """Return the destination of each signal."""
+        return endpoints(self.options.otlp, self.options.protocol, self.options.signals)
 
     def _open_journal(self, forwarded: Mapping[Signal, Endpoint]) -> Journal:
         options = self.options
@@ -483,15 +478,10 @@ class Server:
         return None if self._kafka is None else self._kafka.health()
 
     def _has_room_outside(self) -> bool:
-        if self._telemetry is None:
-            return True
         return all(count < self._limits.outgoing for count in self._telemetry.waiting().values())
 
     def _where(self) -> str:
-        places: list[str] = []
-        if self._telemetry is not None:
-            found = [endpoint.origin for endpoint in self._telemetry.endpoints.values()]
-            places += dict.fromkeys(found)
+        places = list(dict.fromkeys(endpoint.origin for endpoint in self._telemetry.endpoints.values()))
         if self._own_meter:
             jsonl = read_settings().jsonl
             places += [jsonl] if jsonl is not None else []

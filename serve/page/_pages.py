@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timezone
 from functools import lru_cache, partial
 from itertools import chain, islice
-from typing import Any, TypeVar
+from typing import Any
 from urllib.parse import urlencode
 
 from markupsafe import Markup
@@ -39,8 +39,6 @@ from ._snapshots import SHOWN, Snapshots
 from ._sources import Sources
 from ._views import Views
 from ._words import Words, chosen_language, words_in
-
-T = TypeVar("T")
 
 _spoken = lru_cache(maxsize=4096)(language_of)
 READERS = 2
@@ -82,7 +80,15 @@ class Pages:
 
     def routes(self) -> list[Route]:
         """Return the routes."""
-        one = "/request/{trace}"
+        one = [
+            route
+            for path in ("/request/{trace}", "/request/{trace}/{span}")
+            for route in (
+                Route(f"{path}/label", self._form(self._label), methods=["POST"]),
+                Route(f"{path}/export.html", self._page(partial(self._one, export=True))),
+                Route(path, self._page(self._one)),
+            )
+        ]
         return [
             Route("/", self._page(self._overview)),
             *(
@@ -97,17 +103,12 @@ class Pages:
                     ("/golden", self._views.golden),
                 )
             ),
-            Route("/gaps/{gap}", self._decide_gap, methods=["POST"]),
+            Route("/gaps/{gap}", self._form(self._decide_gap), methods=["POST"]),
             Route("/golden.jsonl", self._page(self._golden_file)),
             Route("/export.html", self._page(self._export_page)),
             Route("/export.jsonl", self._page(self._export_rows)),
-            Route(one + "/label", self._label, methods=["POST"]),
-            Route(one + "/export.html", self._page(self._export_request)),
-            Route(one + "/{span}/label", self._label, methods=["POST"]),
-            Route(one + "/{span}/export.html", self._page(self._export_request)),
-            Route(one, self._page(self._request)),
-            Route(one + "/{span}", self._page(self._request)),
-            Route("/trace/{trace}", self._page(self._request)),
+            *one,
+            Route("/trace/{trace}", self._page(self._one)),
             Route("/live", self._live.endpoint),
             Route("/static/{name}", self._static),
             Route("/favicon.ico", self._icon),
@@ -132,9 +133,7 @@ class Pages:
         """Return the endpoint of a page that is built on a thread."""
 
         async def endpoint(request: Request) -> Response:
-            response = await self._on_thread(lambda: self._make_page(request, make))
-            if response is None:
-                return self._failure_page(request)
+            response = await self._respond(request, lambda: make(request, page_query_of(request.query_params)))
             for name, allowed in SETTINGS.items():
                 if request.query_params.get(name) in allowed:
                     response.set_cookie(
@@ -144,18 +143,27 @@ class Pages:
 
         return endpoint
 
-    async def _on_thread(self, work: Callable[[], T]) -> T | None:
-        """Return the result of `work` on the page's threads; None: it raised, which the guard has recorded."""
+    def _form(self, save: Callable[[Request, Mapping[str, str]], Response]) -> Callable[[Request], Any]:
+        """Return the endpoint of a form, whose fields are saved on a thread."""
 
-        def run_guarded() -> T | None:
+        async def endpoint(request: Request) -> Response:
+            fields = await self._fields(request)
+            if isinstance(fields, Response):
+                return fields
+            return await self._respond(request, lambda: save(request, fields))
+
+        return endpoint
+
+    async def _respond(self, request: Request, make: Callable[[], Response]) -> Response:
+        """Return the result of `make` on the page's threads, or a page about its failure."""
+
+        def run_guarded() -> Response | None:
             with self._sources.guard:
-                return work()
+                return self._readable(request, make)
             return None  # the guard has contained the error
 
-        return await asyncio.get_running_loop().run_in_executor(self._threads, run_guarded)
-
-    def _make_page(self, request: Request, make: Callable[[Request, PageQuery], Response]) -> Response:
-        return self._readable(request, lambda: make(request, page_query_of(request.query_params)))
+        response = await asyncio.get_running_loop().run_in_executor(self._threads, run_guarded)
+        return response or self._failure_page(request)
 
     def _readable(self, request: Request, make: Callable[[], Response]) -> Response:
         """Return the result of `make`, or a page with the reason why the address cannot be read."""
@@ -208,9 +216,6 @@ class Pages:
         headers = {**PAGE_HEADERS, "Content-Disposition": 'attachment; filename="golden.jsonl"'}
         return Response(labels.golden.content(), media_type="application/jsonl", headers=headers)
 
-    def _request(self, request: Request, asked: PageQuery) -> Response:
-        return self._one(request, asked)
-
     def _one(
         self,
         request: Request,
@@ -237,9 +242,6 @@ class Pages:
         }
         status = 200 if not problem else 400
         return self._render_page(request, asked, "request.html", path, values, status=status, export=export)
-
-    def _export_request(self, request: Request, asked: PageQuery) -> Response:
-        return self._one(request, asked, export=True)
 
     def _export_page(self, request: Request, asked: PageQuery) -> Response:
         if asked.sort:
@@ -278,57 +280,39 @@ class Pages:
         """Return whether a form has the token of this server's forms."""
         return hmac.compare_digest(fields.get("form", "").encode(), self._token.encode())
 
-    async def _decide_gap(self, request: Request) -> Response:
+    def _decide_gap(self, request: Request, fields: Mapping[str, str]) -> Response:
         """Store a person's decision about a knowledge gap."""
-        fields = await self._fields(request)
-        if isinstance(fields, Response):
-            return fields
         gap, decide = request.path_params["gap"], self._sources.decide_gap
+        if decide is None or not self._is_own(fields):
+            return self._message(request, 403, "gone", why=self._t(request)("form_expired"))
+        try:
+            decide(gap, fields.get("state", ""))
+        except ValueError as error:
+            return Response(f"{error}\n", 400, PAGE_HEADERS)
+        back = page_query_of(request.query_params).link("/gaps")
+        return RedirectResponse(f"{back}#g{gap}", 303, headers=PAGE_HEADERS)
 
-        def save() -> Response:
-            if decide is None or not self._is_own(fields):
-                return self._message(request, 403, "gone", why=self._t(request)("form_expired"))
-            try:
-                decide(gap, fields.get("state", ""))
-            except ValueError as error:
-                return Response(f"{error}\n", 400, PAGE_HEADERS)
-            back = page_query_of(request.query_params).link("/gaps")
-            return RedirectResponse(f"{back}#g{gap}", 303, headers=PAGE_HEADERS)
-
-        response = await self._on_thread(lambda: self._readable(request, save))
-        return response or self._failure_page(request)
-
-    async def _label(self, request: Request) -> Response:
+    def _label(self, request: Request, fields: Mapping[str, str]) -> Response:
         """Store a person's label of a request."""
-        labels = self._sources.labels
-        fields = await self._fields(request)
-        if isinstance(fields, Response):
-            return fields
-        form = form_of(fields)
-        words = self._t(request)
-
-        def save() -> Response:
-            trace, span = _trace_and_span(request)
-            view = self._sources.reader.request(trace, span)
-            asked = page_query_of(request.query_params)
-            if labels is None or view is None:
-                return self._message(request, 404, "gone")
-            if not self._is_own(fields):
-                refused = self._one(request, asked, form=form, problem=words("form_expired"))
-                refused.status_code = 403
-                return refused
-            try:
-                labels.save(view, form)
-            except NotSavedError as error:
-                return self._one(request, asked, form=form, problem=words(str(error)))
-            except OSError as error:
-                return self._one(request, asked, form=form, problem=error.strerror or str(error))
-            back = asked.link(f"/request/{trace}" + (f"/{span}" if span else ""))
-            saved = "&saved=1" if "?" in back else "?saved=1"
-            return RedirectResponse(back + saved, 303, headers=PAGE_HEADERS)
-
-        response = await self._on_thread(lambda: self._readable(request, save))
-        return response or self._failure_page(request)
+        labels, form, words = self._sources.labels, form_of(fields), self._t(request)
+        trace, span = _trace_and_span(request)
+        view = self._sources.reader.request(trace, span)
+        asked = page_query_of(request.query_params)
+        if labels is None or view is None:
+            return self._message(request, 404, "gone")
+        if not self._is_own(fields):
+            refused = self._one(request, asked, form=form, problem=words("form_expired"))
+            refused.status_code = 403
+            return refused
+        try:
+            labels.save(view, form)
+        except NotSavedError as error:
+            return self._one(request, asked, form=form, problem=words(str(error)))
+        except OSError as error:
+            return self._one(request, asked, form=form, problem=error.strerror or str(error))
+        back = asked.link(f"/request/{trace}" + (f"/{span}" if span else ""))
+        saved = "&saved=1" if "?" in back else "?saved=1"
+        return RedirectResponse(back + saved, 303, headers=PAGE_HEADERS)
 
     async def _static(self, request: Request) -> Response:
         return static_file(request.path_params["name"]) or Response("no such file\n", 404, PAGE_HEADERS)
@@ -347,19 +331,24 @@ class Pages:
         return words_in(request.scope["language"])
 
     def _message(
-        self, request: Request, status: int, heading: str, *, code: str = "", why: str = "", again: bool = False
+        self,
+        request: Request,
+        status: int,
+        heading: str,
+        *,
+        code: str = "",
+        why: str = "",
+        again: bool = False,
+        light: tuple[str, str] | None = None,
     ) -> Response:
-        words = self._t(request)
-        values = {"heading": words(heading), "code": code, "why": why, "lively": again}
-        return self._render_page(request, PageQuery(), "message.html", "", values, status=status)
+        values = {"heading": self._t(request)(heading), "code": code, "why": why, "lively": again}
+        return self._render_page(request, PageQuery(), "message.html", "", values, status=status, light=light)
 
     def _failure_page(self, request: Request, what: str = "failed_here", *, status: int = 500) -> Response:
         """Return the page about a failure of the server or the store, without reading anything."""
         words = self._t(request)
         why = words("store_away_how" if what == "store_away" else "failed_how")
-        values = {"heading": words(what), "code": "", "why": why, "lively": True}
-        light = ("off", words(what))
-        return self._render_page(request, PageQuery(), "message.html", "", values, status=status, light=light)
+        return self._message(request, status, what, why=why, again=True, light=("off", words(what)))
 
     def _render_page(
         self,

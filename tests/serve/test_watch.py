@@ -20,7 +20,7 @@ from ragmeter.exporters.protocol import QualitySums
 from ragmeter.metrics import ConfigurationError
 from ragmeter.quality.sums import SlotSums
 from ragmeter.serve import ServeOptions, Server
-from ragmeter.serve._telemetry import Telemetry
+from ragmeter.serve._telemetry import Telemetry, endpoints
 from ragmeter.serve._watch import standing_of
 from ragmeter.serve.page import Standing
 from ragmeter.watch.watch import Watch
@@ -99,7 +99,7 @@ def test_a_restart_learns_nothing_anew_and_a_change_that_is_on_stays_on(backend,
 
 def test_changes_are_told_under_the_name_of_the_service_they_are_about(backend):
     _, (change, resource) = _fallen()
-    telemetry = Telemetry()
+    telemetry = Telemetry(endpoints(None))
     telemetry.changed(change, "it fell, too", {"service.name": "bank"})
     telemetry.observe_changes(
         lambda: [
