@@ -93,14 +93,7 @@ class Access:
 
 
 def guard_access(application: ASGIApp, access: Access, counts: Counts, limits: Limits) -> ASGIApp:
-    """Wrap the application so that every request is checked against the access rules.
-
-    Args:
-        application: Answers the admitted requests.
-        access: The access rules.
-        counts: Counts refused requests by reason.
-        limits: Bounds the number of concurrent requests, except requests for health.
-    """
+    """Wrap the application so that every request is checked against the access rules."""
     under_way = 0
 
     async def guard(scope: Scope, receive: Receive, send: Send) -> None:

@@ -20,11 +20,7 @@ _log = logging.getLogger("ragmeter")
 
 
 class SharedClaims:
-    """The claims of all servers on a store: a `ragmeter.watch.notify.NoticeClaims`.
-
-    Args:
-        store: The claims in the store.
-    """
+    """The claims of all servers on a store: a `ragmeter.watch.notify.NoticeClaims`."""
 
     def __init__(self, store: Store) -> None:
         self._claims = store.claims()

@@ -59,9 +59,6 @@ _adapter = cache(TypeAdapter)
 def filters_of(asked: Mapping[str, str]) -> Filters:
     """Return the filters in a query string.
 
-    Args:
-        asked: The query parameters, as described in ``openapi.json``.
-
     Raises:
         ValueError: A parameter is invalid; the message names it.
     """
@@ -131,16 +128,7 @@ def api_routes(
     rate: Callable[[str | None], VerdictRate | None] = lambda _: None,
     heard: Callable[[], Sequence[HeardService]] = tuple,
 ) -> list[Route]:
-    """Return the routes of the API.
-
-    Args:
-        reader: Reads the store.
-        changes: Returns the changes of quality, as `Watch.changes`.
-        overloads: Returns the periods in which senders were asked to retry later.
-        guard: Contains the server's own errors.
-        rate: Returns the share of requests of a verdict that people call bad.
-        heard: Returns the received requests of each service, by outcome.
-    """
+    """Return the routes of the API."""
 
     def explain_change(change: Change) -> Change:
         # A past change was explained when it was reported, if at all.

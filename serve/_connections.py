@@ -137,11 +137,7 @@ class _Connection(H11Protocol):
 
 
 class _Parser(h11.Connection):
-    """Parses the bytes received on a connection.
-
-    Args:
-        give_up: Closes the connection with a reason.
-    """
+    """Parses the bytes received on a connection."""
 
     def __init__(self, give_up: Callable[[str], None]) -> None:
         super().__init__(h11.SERVER)

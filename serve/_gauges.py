@@ -29,12 +29,7 @@ Estimates = Callable[[], Mapping[CellKey, Mean]]
 
 
 class QualityGauges:
-    """Publishes estimates. Thread-safe.
-
-    Args:
-        estimates: Returns the means, the most important first.
-        guard: Contains the server's own errors.
-    """
+    """Publishes estimates. Thread-safe."""
 
     def __init__(self, estimates: Estimates, guard: AbstractContextManager[object]) -> None:
         self._estimates = estimates

@@ -38,15 +38,7 @@ from ._readers import FailedError, Readers
 def grpc_server(
     intake: Intake, limits: Limits, counts: Counts, readers: Readers, access: Access
 ) -> grpc.Server:
-    """Return a server that is not bound to a port yet.
-
-    Args:
-        intake: Accepts the received requests.
-        limits: Bounds of bodies and calls.
-        counts: Counts calls by their outcomes.
-        readers: Read bodies.
-        access: The access rules.
-    """
+    """Return a server that is not bound to a port yet."""
     calls = _Calls(limits.calls, thread_name_prefix="ragmeter-grpc")
     server = grpc.server(
         calls,

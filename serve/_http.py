@@ -60,17 +60,7 @@ def http_application(
     why_not_ready: Callable[[], str | None],
     more: Sequence[BaseRoute] = (),
 ) -> Starlette:
-    """Return the ASGI application.
-
-    Args:
-        intake: Accepts the received requests.
-        limits: Bounds of bodies.
-        counts: Counts requests by their outcomes.
-        readers: Read bodies.
-        health: Returns the server's health; ``status`` is ``ok`` or the reason why it accepts nothing.
-        why_not_ready: Returns why nothing should be sent here at the moment, or None.
-        more: Further routes.
-    """
+    """Return the ASGI application."""
     door = _Door(intake, limits, counts, readers)
 
     async def healthz(_: Request) -> Response:

@@ -36,15 +36,7 @@ class BusyError(RagmeterError):
 
 
 class Intake:
-    """Accepts parsed export requests, or refuses them with a reason. Thread-safe.
-
-    Args:
-        scoring: Gets the spans.
-        limits: Bounds of waiting data.
-        counts: Counts spans.
-        journal: Stores and forwards the requests.
-        store: Stores the requests that ragmeter scored elsewhere; None: no store.
-    """
+    """Accepts parsed export requests, or refuses them with a reason. Thread-safe."""
 
     def __init__(
         self, scoring: Scoring, limits: Limits, counts: Counts, journal: Journal, store: Store | None = None

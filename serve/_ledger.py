@@ -184,11 +184,7 @@ class Ledger:
         return self.forget(positions)
 
     def settle(self, timeout_s: float = _FLUSH_S) -> bool:
-        """Flush, and record the finished entries in the spool; return whether that succeeded.
-
-        Args:
-            timeout_s: Timeout of the flush in seconds.
-        """
+        """Flush, and record the finished entries in the spool; return whether that succeeded."""
         with self._lock:
             if not self._changed:
                 return True

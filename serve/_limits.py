@@ -37,6 +37,8 @@ class Limits:
     """Seconds of reading a body after which no others are begun, and the server is not ready."""
     bodies_bytes: int = 128 * MIB
     """Most bytes of all bodies that are being received or read."""
+    forward_bytes: int = 64 * MIB
+    """Most bytes of spans that wait to be forwarded, and of log records."""
     readers: int = 4
     """Bodies that are read at the same time."""
     connections: int = 512

@@ -45,10 +45,6 @@ class Outbox:
     """The waiting data of one signal, with a persistent exporter that sends it.
 
     It is an exporter for the SDK's batch processor, and counts the items that the processor gets.
-
-    Args:
-        signal: The signal to send.
-        endpoint: The endpoint to send to.
     """
 
     def __init__(self, signal: Signal, endpoint: Endpoint) -> None:

@@ -29,13 +29,7 @@ class FailedError(RagmeterError):
 
 
 class Readers:
-    """Reads bodies. Thread-safe.
-
-    Args:
-        limits: Bounds the number of simultaneous jobs, and their time.
-        guard: Contains the server's own errors.
-        clock: Seconds on a monotonic clock.
-    """
+    """Reads bodies. Thread-safe."""
 
     def __init__(
         self, limits: Limits, guard: AbstractContextManager[None], clock: Callable[[], float] = time.monotonic

@@ -39,17 +39,7 @@ class Backlog(NamedTuple):
 
 
 class Scoring:
-    """Turns spans into requests of the meter.
-
-    Args:
-        meter: Scores the requests.
-        tools: The tools that retrieve.
-        limits: Bounds of waiting data.
-        grace_s: Seconds without new spans after which an apparently complete trace is closed.
-        idle_s: Seconds without new spans after which any trace is closed.
-        outgoing: Returns whether there is room for scores that wait to be sent.
-        journal: Records which traces were read.
-    """
+    """Turns spans into requests of the meter."""
 
     def __init__(
         self,

@@ -69,10 +69,6 @@ class Answer(NamedTuple):
 class OtlpSender:
     """Sends the requests of one signal to one endpoint. One thread at a time.
 
-    Args:
-        signal: Their signal.
-        endpoint: Their destination.
-
     Raises:
         ConfigurationError: A certificate cannot be read.
     """

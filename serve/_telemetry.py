@@ -142,13 +142,7 @@ def _key_of(resource: Mapping[str, str]) -> _Key:
 
 
 class Telemetry:
-    """All telemetry sent by the server, and the exporter that writes each request under its service's name.
-
-    Args:
-        endpoints: The endpoint of each signal to send, as of `endpoints`.
-        span_mode: As for `OpenTelemetryExporter`.
-        events: As for `OpenTelemetryExporter`.
-    """
+    """All telemetry sent by the server, and the exporter that writes each request under its service's name."""
 
     def __init__(
         self, endpoints: Mapping[str, Endpoint], *, span_mode: SpanMode = "auto", events: EventMode = "log"

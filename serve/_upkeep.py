@@ -14,12 +14,7 @@ _FIRST_S = 3.0
 
 
 class Upkeep:
-    """A thread that runs tasks regularly.
-
-    Args:
-        tasks: The tasks; each returns whether there is more to do.
-        guard: Contains the server's own errors.
-    """
+    """A thread that runs tasks regularly."""
 
     def __init__(self, tasks: Sequence[Callable[[], bool]], guard: AbstractContextManager[None]) -> None:
         self._tasks = tasks

@@ -23,11 +23,6 @@ def report_worse_versions(
 ) -> bool:
     """Report the deployed versions that are worse than those before and were not reported so far.
 
-    Args:
-        reader: Reads the store.
-        tell: Reports a change, as `Alarming.tell`.
-        changes: Returns the reported changes.
-
     Returns:
         False: there is never more to do at once.
     """

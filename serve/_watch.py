@@ -92,13 +92,7 @@ def _key_of(resource: Mapping[str, str]) -> _Resource:
 
 
 def watch_routes(meter: RagMeter, guard: AbstractContextManager[None], store: Store | None) -> list[Route]:
-    """Return the routes for people's notes.
-
-    Args:
-        meter: Watches over the scores.
-        guard: Contains the server's own errors.
-        store: Stores the states of knowledge gaps; None: no store.
-    """
+    """Return the routes for people's notes."""
 
     def mark(names: Mapping[str, str]) -> _Done:
         return {"series": meter.watch.mark(**names)}

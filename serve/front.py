@@ -51,9 +51,6 @@ _NO_VIEWS = frozenset({"/live", "/healthz", "/readyz"})
 class Front:
     """Listens over HTTP, and serves the page of the store.
 
-    Args:
-        options: The server's options.
-
     Raises:
         ConfigurationError: The port is in use, or an option of the page, the store or the port is invalid.
     """

@@ -65,13 +65,8 @@ class ServeOptions:
     """Targets for scores, such as ``shop_qa:faithfulness>=0.8 for 95%``; empty: ``RAGMETER_OBJECTIVES``."""
     webhook: str | None = field(default=None, repr=False)
     """Address to post changes of quality to; None: ``RAGMETER_CHANGE_WEBHOOK``. Often a secret."""
-    watch_state: Path | None = None
-    """File that preserves the detectors' baselines across restarts; None: ``RAGMETER_ALARMS_STATE``, else in
-    the spool's folder, else beside the store."""
     forward: bool = False
     """Whether to forward spans and log records, unchanged, to the destination of scores."""
-    max_forward_bytes: int = 64 * MIB
-    """Most bytes of each of the two that wait to be forwarded."""
     page: str | None = None
     """Address of the page for people, for links in posts; None: ``RAGMETER_PAGE_URL``, else the server's own,
     if it listens on one."""

@@ -390,12 +390,12 @@ class Server:
 
     def _watch_state(self) -> Path | None:
         """Return the file of the detectors' baselines; None: that of the settings."""
-        options = self.options
-        if options.watch_state is not None or read_settings().alarms_state is not None:
-            return options.watch_state
-        if options.spool is not None:
-            options.spool.mkdir(mode=0o700, parents=True, exist_ok=True)
-            return options.spool / "watch.json"
+        spool = self.options.spool
+        if read_settings().alarms_state is not None:
+            return None
+        if spool is not None:
+            spool.mkdir(mode=0o700, parents=True, exist_ok=True)
+            return spool / "watch.json"
         return self._beside_store("watch.json")
 
     def _beside_store(self, what: str) -> Path | None:
@@ -449,7 +449,7 @@ class Server:
             Forwarder(
                 forwarded,
                 self.meter.port.guard("serve.forward"),
-                max_bytes=options.max_forward_bytes,
+                max_bytes=self._limits.forward_bytes,
                 settled=None if ledger is None else ledger.note_forwarded,
             )
             if forwarded

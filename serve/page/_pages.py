@@ -63,11 +63,7 @@ _COOKIE_S = 365 * 86_400
 
 
 class Pages:
-    """The routes of the page.
-
-    Args:
-        sources: The page's data sources.
-    """
+    """The routes of the page."""
 
     def __init__(self, sources: Sources) -> None:
         self._sources = sources

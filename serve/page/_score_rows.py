@@ -52,12 +52,7 @@ def score_rows(
 ) -> list[ScoreRow]:
     """Return the scores by service: those that fell first, then by target, then by name.
 
-    Args:
-        overview: The store's overview.
-        fallen: The current falls.
-        others: Trends of the segment at fault, by service, score and measurement.
-        change_ms: Start of the change; None: no change.
-        words: The words of the page's language.
+    `others` are trends of the segment at fault, by service, score and measurement.
     """
     services = list(overview.services)
     order = sorted(
@@ -71,12 +66,7 @@ def score_rows(
 
 
 def _measured_by(score: ScoreSummary, overview: Overview) -> str:
-    """Return what distinguishes a measurement from others of its score: judge, formula or both; else "".
-
-    Args:
-        score: A score of the overview.
-        overview: The overview with all scores.
-    """
+    """Return what distinguishes a measurement from others of its score: judge, formula or both; else ""."""
     alike = [one for one in overview.measured if (one.service, one.name) == (score.service, score.name)]
     if len(alike) < 2:
         return ""
@@ -165,18 +155,7 @@ def labelled_trend(
     change_at: int | None,
     other: Sequence[TrendPoint] = (),
 ) -> Markup | None:
-    """Return the trend of a score in the period of an overview, as `trend`; None: no mean is known.
-
-    Args:
-        points: The bins.
-        name: The score's name in its label.
-        overview: The overview.
-        words: The words of the page's language.
-        low: As for `trend`, like the next three.
-        high: Value at the top.
-        change_at: Start of a change, in milliseconds.
-        other: A second line.
-    """
+    """Return the trend of a score in the period of an overview, as `trend`; None: no mean is known."""
     known = [one.mean for one in points if one.mean is not None]
     if not known:
         return None

@@ -22,12 +22,7 @@ SHOWN: ContextVar[int] = ContextVar("shown")
 
 
 class Snapshots:
-    """Cached results, by query.
-
-    Args:
-        revision: Returns a number that grows with every write to the store.
-        clock: A monotonic clock in seconds.
-    """
+    """Cached results, by query."""
 
     def __init__(self, revision: Callable[[], int], clock: Callable[[], float] = time.monotonic) -> None:
         self._revision = revision

@@ -94,13 +94,7 @@ _QUOTED_WORDS = 8
 
 
 class Views:
-    """Reads the values of the templates.
-
-    Args:
-        sources: The page's data sources.
-        snapshots: Caches recent results.
-        threads: The page's threads.
-    """
+    """Reads the values of the templates."""
 
     def __init__(self, sources: Sources, snapshots: Snapshots, threads: Executor) -> None:
         self._sources = sources

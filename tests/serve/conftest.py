@@ -5,7 +5,10 @@ from otlp_receiver import OtlpReceiver
 from postgresql_server import postgresql
 from warm_interpreter import WarmInterpreter
 
-__all__ = ["backend", "fresh", "postgresql", "warm"]
+from ragmeter.serve import front
+from ragmeter.serve._limits import Limits
+
+__all__ = ["backend", "fresh", "limited", "postgresql", "warm"]
 
 PREPARATION = """
 import grpc
@@ -40,6 +43,12 @@ def fresh(request, tmp_path_factory):
     if request.param == "sqlite":
         return lambda: tmp_path_factory.mktemp("store") / "serve.db"
     return request.getfixturevalue("postgresql").database
+
+
+@pytest.fixture
+def limited(monkeypatch):
+    """Return a function that sets bounds of the servers that are made later."""
+    return lambda **bounds: monkeypatch.setattr(front, "Limits", lambda **given: Limits(**given | bounds))
 
 
 @pytest.fixture

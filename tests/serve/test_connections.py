@@ -2,15 +2,12 @@
 
 import socket
 import threading
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, suppress
 
 import grpc
 import httpx
 import pytest
 from served import FULL, PATIENCE_S, served, until
-
-from ragmeter.serve import front as module
-from ragmeter.serve._limits import Limits
 
 BODY = FULL.read_bytes()
 PROTOBUF = "application/x-protobuf"
@@ -20,14 +17,6 @@ POST = (
     b"Content-Length: 1000\r\n\r\nabc"
 )
 HEALTH = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
-
-
-@contextmanager
-def limited(monkeypatch, **limits):
-    """A server with such limits."""
-    monkeypatch.setattr(module, "Limits", lambda **given: Limits(**given | limits))
-    with served() as server:
-        yield server
 
 
 def connected(server):
@@ -56,9 +45,10 @@ def closed(server):
     [b"", b"GET /healthz HT", HEALTH + b"GET /he", POST % b"/api/overview", HEALTH * 20_000],
     ids=["nothing", "half-a-head", "half-of-a-second", "half-a-body", "reads-nothing"],
 )
-def test_each_phase_of_a_connection_ends(monkeypatch, said):
+def test_each_phase_of_a_connection_ends(monkeypatch, limited, said):
     monkeypatch.setattr("ragmeter.serve._connections._AFTER_S", 0.0)
-    with limited(monkeypatch, header_s=0.2, body_s=0.2, answer_s=0.2) as server:
+    limited(header_s=0.2, body_s=0.2, answer_s=0.2)
+    with served() as server:
         with connected(server) as one:
             sent = threading.Thread(target=_send, args=(one, said), daemon=True)
             sent.start()
@@ -72,8 +62,9 @@ def _send(one, said):
         one.sendall(said)
 
 
-def test_who_waits_makes_room_for_who_asks(monkeypatch):
-    with limited(monkeypatch, connections=16) as server, ExitStack() as open_:
+def test_who_waits_makes_room_for_who_asks(limited):
+    limited(connections=16)
+    with served() as server, ExitStack() as open_:
         for _ in range(100):
             open_.enter_context(connected(server))
         assert post(server).status_code == 200
@@ -95,8 +86,9 @@ def test_a_body_in_tiny_chunks_is_given_up(address):
         assert post(server).status_code == 200
 
 
-def test_health_is_answered_while_everybody_else_is_refused(monkeypatch):
-    with limited(monkeypatch, connections=16) as server, ExitStack() as open_:
+def test_health_is_answered_while_everybody_else_is_refused(limited):
+    limited(connections=16)
+    with served() as server, ExitStack() as open_:
         for _ in range(16):
             open_.enter_context(connected(server)).sendall(POST % b"/v1/traces")
 
@@ -112,8 +104,9 @@ def test_health_is_answered_while_everybody_else_is_refused(monkeypatch):
         assert post(server).headers["Retry-After"]
 
 
-def test_calls_without_a_body_hold_nobody_up(monkeypatch):
-    with limited(monkeypatch, call_s=0.5) as server, ExitStack() as open_:
+def test_calls_without_a_body_hold_nobody_up(limited):
+    limited(call_s=0.5)
+    with served() as server, ExitStack() as open_:
         stop, slow = threading.Event(), []
 
         def never():
@@ -137,7 +130,7 @@ def test_calls_without_a_body_hold_nobody_up(monkeypatch):
         stop.set()
 
 
-def test_without_the_token_no_body_is_waited_for(monkeypatch):
+def test_without_the_token_no_body_is_waited_for():
     with served(token="a-token-that-is-long") as server:
         stop = threading.Event()
 
@@ -152,9 +145,10 @@ def test_without_the_token_no_body_is_waited_for(monkeypatch):
         stop.set()
 
 
-def test_it_is_not_ready_while_readers_are_stuck(monkeypatch):
+def test_it_is_not_ready_while_readers_are_stuck(monkeypatch, limited):
     go_on = threading.Event()
-    with limited(monkeypatch, stuck_s=0.2, read_s=1.0) as server:
+    limited(stuck_s=0.2, read_s=1.0)
+    with served() as server:
         take = server.intake.take
 
         def stuck(*given, **named):

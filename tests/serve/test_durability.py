@@ -252,12 +252,13 @@ def test_what_is_passed_on_is_what_came_and_scores_come_all_the_same(tmp_path, m
         assert b"".join(endpoint.bodies) == b"".join(bodies)
 
 
-def test_an_endpoint_that_is_down_makes_senders_wait_and_loses_nothing(monkeypatch):
+def test_an_endpoint_that_is_down_makes_senders_wait_and_loses_nothing(monkeypatch, limited):
     up = threading.Event()
     with Endpoint(*[lambda body: 200 if up.is_set() else HANG_UP] * 10_000) as endpoint:
         monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", f"http://127.0.0.1:{endpoint.port}")
         size = len(FULL.read_bytes())
-        with served(forward=True, max_forward_bytes=3 * size) as server:
+        limited(forward_bytes=3 * size)
+        with served(forward=True) as server:
             accepted = []
             for number in range(1, 20):
                 body, _ = traced_as(number)

@@ -298,11 +298,8 @@ def test_a_sender_that_leaves_in_the_middle_harms_nobody(server):
     assert post(server, BODY).status_code == 200
 
 
-def test_a_slow_sender_is_given_up(monkeypatch):
-    from ragmeter.serve import front as module
-    from ragmeter.serve._limits import Limits
-
-    monkeypatch.setattr(module, "Limits", lambda **given: Limits(**given, body_s=0.2))
+def test_a_slow_sender_is_given_up(limited):
+    limited(body_s=0.2)
     with served() as server, socket.create_connection(("127.0.0.1", server.http_port), 30) as slow:
         slow.sendall(
             b"POST /v1/traces HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/x-protobuf\r\n"
@@ -313,12 +310,9 @@ def test_a_slow_sender_is_given_up(monkeypatch):
         assert post(server, BODY).status_code == 200
 
 
-def test_requests_beyond_those_that_may_be_received_at_once_are_told_when_to_come_again(monkeypatch):
+def test_requests_beyond_those_that_may_be_received_at_once_are_told_when_to_come_again(limited):
     """Beyond that it would be uvicorn that refuses, which neither counts nor says when."""
-    from ragmeter.serve import front as module
-    from ragmeter.serve._limits import Limits
-
-    monkeypatch.setattr(module, "Limits", lambda **given: Limits(**given, connections=8))
+    limited(connections=8)
     begun = (
         b"POST /v1/traces HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/x-protobuf\r\n"
         b"Content-Length: %d\r\n\r\n" % len(BODY)

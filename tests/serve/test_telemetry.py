@@ -220,12 +220,9 @@ def test_an_endpoint_that_stays_down_does_not_hang_the_end(server, backend):
     backend.refuse = False  # the end of the fixture need not wait
 
 
-def test_while_the_endpoint_takes_nothing_senders_are_told_to_wait(backend, monkeypatch):
+def test_while_the_endpoint_takes_nothing_senders_are_told_to_wait(backend, limited):
     """What has come waits, and nothing of it is dropped."""
-    from ragmeter.serve import front as module
-    from ragmeter.serve._limits import Limits
-
-    monkeypatch.setattr(module, "Limits", lambda **given: Limits(**given, outgoing=1, held_spans=4))
+    limited(outgoing=1, held_spans=4)
     server = Server(ServeOptions(http_port=0, grpc_port=0, grace_s=0.0, idle_s=600.0))
     server.start()
     backend.refuse = True
