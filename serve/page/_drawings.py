@@ -160,11 +160,11 @@ class _View(NamedTuple):
         return min(1.0, max(0.0, share)) * TREND_WIDTH
 
     def x(self, point: TrendPoint) -> str:
-        return f"{(self.at(point.start) + self.at(point.end)) / 2:.1f}"
+        return _short((self.at(point.start) + self.at(point.end)) / 2)
 
     def y(self, value: float) -> str:
         share = min(1.0, max(0.0, (value - self.low) / (self.high - self.low)))
-        return f"{3 + (1 - share) * (TREND_HEIGHT - 6):.1f}"
+        return _short(3 + (1 - share) * (TREND_HEIGHT - 6))
 
     def rule(self, value: float) -> str:
         y = self.y(value)
@@ -185,11 +185,15 @@ class _View(NamedTuple):
         for one, rate in zip(points, rates, strict=True):
             if not rate:
                 continue
-            tall = max(1.0, COUNT_HEIGHT * rate / most)
-            left, right = self.at(one.start), self.at(one.end)
-            wide = max(0.5, right - left - 1)
-            bars.append(f"M{left:.1f} {TREND_HEIGHT + COUNT_HEIGHT}h{wide:.1f}v-{tall:.1f}h-{wide:.1f}z")
+            tall = _short(max(1.0, COUNT_HEIGHT * rate / most))
+            left = round(self.at(one.start))
+            wide = max(1, round(self.at(one.end)) - left - 1)
+            bars.append(f"M{left} {TREND_HEIGHT + COUNT_HEIGHT}h{wide}v-{tall}h-{wide}z")
         return f'<path class="count" d="{"".join(bars)}"/>' if bars else ""
+
+
+def _short(place: float) -> str:
+    return f"{place:.1f}".removesuffix(".0")
 
 
 def _runs(points: Sequence[TrendPoint]) -> list[list[TrendPoint]]:

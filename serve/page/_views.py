@@ -71,7 +71,7 @@ MOST_DEPLOYMENTS = 6
 """Most deployments in the overview."""
 FAILING = 0.05
 """Share of judged requests without a score from which on the page reports that at its top."""
-FIRST_SERVICES = 4
+FIRST_SERVICES = 2
 """Services whose scores are shown at first."""
 STATUSES = (
     "ok", "partial", "undefined", "missing_input", "skipped", "judge_error", "timeout", "metric_error",

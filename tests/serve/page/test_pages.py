@@ -792,3 +792,14 @@ def test_changes_are_told_newest_evidence_first_and_few():
 
 def test_the_scores_that_need_a_reference_are_known_without_their_metrics():
     assert scores_with_reference() == REFERENCE_SCORES
+
+
+def test_of_many_services_the_scores_of_the_first_are_shown_and_then_all():
+    measured = [replace(OVERVIEW.scores[0], service=one) for one in "abc"]
+    many = replace(OVERVIEW, services=dict.fromkeys("abc", 1), scores=tuple(measured), others=())
+    pages = client(FrozenReader(many), changes=lambda: ())
+
+    assert re.findall(r'scope="rowgroup".*?>([a-z]+)</a>', pages.get("/scoring").text) == [*"ab"] * 2
+    assert "1 more service" in seen(pages.get("/scoring"))
+    every = pages.get("/scoring", params={"lanes": "all"}).text
+    assert re.findall(r'scope="rowgroup".*?>([a-z]+)</a>', every) == [*"abc"] * 2
