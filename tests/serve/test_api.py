@@ -49,15 +49,19 @@ def running(**options):
         server.stop(PATIENCE_S)
 
 
+def tell(client, runs, **named):
+    """Send the spans and the scores of requests, as applications do."""
+    for signal, body in zip(("traces", "logs"), told(runs, **named), strict=True):
+        answer = client.post(f"/v1/{signal}", content=body.SerializeToString(), headers=PROTOBUF)
+        assert answer.status_code == 200, answer.text
+
+
 @pytest.fixture(scope="module")
 def filled():
     """A server that was told of forty requests, the client, and the requests."""
     runs = scored(40)
     with running() as (server, client):
-        spans, records = told(runs)
-        for signal, body in (("traces", spans), ("logs", records)):
-            answer = client.post(f"/v1/{signal}", content=body.SerializeToString(), headers=PROTOBUF)
-            assert answer.status_code == 200, answer.text
+        tell(client, runs)
         yield server, client, runs
 
 
@@ -98,8 +102,7 @@ def test_no_mean_is_over_two_services():
     runs = {"library": scored(8), "shop": scored(8)[4:]}
     with running() as (_, client):
         for service, some in runs.items():
-            for signal, body in zip(("traces", "logs"), told(some, service=service), strict=True):
-                client.post(f"/v1/{signal}", content=body.SerializeToString(), headers=PROTOBUF)
+            tell(client, some, service=service)
         found = ask(client, "/api/overview")
         alone = {one: ask(client, "/api/overview", service=one) for one in runs}
         pages = {one: client.get("/scoring", params={"service": one}).text for one in ("", *runs)}
@@ -208,8 +211,7 @@ def test_an_overview_of_a_part_that_nobody_tells_apart_is_of_the_requests_that_t
     assert meter.flush(PATIENCE_S)
     meter.shutdown(PATIENCE_S)
     with running() as (_, client):
-        for signal, body in zip(("traces", "logs"), told(results.results), strict=True):
-            client.post(f"/v1/{signal}", content=body.SerializeToString(), headers=PROTOBUF)
+        tell(client, results.results)
         whole = ask(client, "/api/overview")
         assert "metadata.user" not in whole["segments"]
         for segment in ("metadata.user:u3", "user:u3"):
@@ -240,8 +242,7 @@ def test_a_request_without_an_answer_keeps_its_question():
     meter.shutdown(PATIENCE_S)
     for content, question in ((True, "Who painted it?"), (False, None)):
         with running() as (_, client):
-            for signal, body in zip(("traces", "logs"), told(results.results, content=content), strict=True):
-                client.post(f"/v1/{signal}", content=body.SerializeToString(), headers=PROTOBUF)
+            tell(client, results.results, content=content)
             (row,) = ask(client, "/api/requests")["requests"]
             assert (row["status"], row["question"]) == ("retrieval_only", question)
             assert ask(client, f"/api/requests/{row['run_id']}")["question"] == question

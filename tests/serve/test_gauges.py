@@ -6,9 +6,9 @@ from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 from otlp_receiver import attributes_of
 from served import PATIENCE_S, until
-from stored import scored, told
-from test_api import PROTOBUF, running
+from stored import scored
 from test_api import ask as read
+from test_api import running, tell
 from test_telemetry import ask, over_http
 
 from ragmeter.exporters import semconv
@@ -59,12 +59,10 @@ def expected(client, service):
 
 def test_gauges_api_and_meter_say_the_same_of_what_is_scored_here_and_elsewhere(backend):
     wanted = ("museum:lexical_groundedness>=0.6 for 90%", "duplicate_ratio<=0.3 for 90%")
-    spans, records = told(scored(40), service="museum")
     with running(objectives=wanted) as (server, client):
         for number in range(8):
             ask(over_http(server), "shop", f"How long do {number} refunds take?")
-        for signal, body in (("traces", spans), ("logs", records)):
-            client.post(f"/v1/{signal}", content=body.SerializeToString(), headers=PROTOBUF).raise_for_status()
+        tell(client, scored(40), service="museum")
         until(lambda: read(client, "/api/overview")["requests"] == 48, "not all are there")
         assert server.meter.flush(PATIENCE_S)
         said = {**expected(client, "shop"), **expected(client, "museum")}

@@ -89,47 +89,9 @@ def test_spans_without_times_are_of_now():
     assert sent_ns <= scored.run.started_ns <= time.time_ns()
 
 
-def test_damaged_protobuf_is_taken_or_refused_and_adds_up():
-    with served() as server, httpx.Client(base_url=server.url, timeout=60) as client:
-        total = {"spans": 0, 200: 0, 400: 0}
-
-        @settings(deadline=None)
-        @given(body=st.one_of(damaged(), st.binary(max_size=300)))
-        def check(body):
-            answer = client.post(
-                "/v1/traces", content=body, headers={"Content-Type": PROTOBUF}, timeout=PATIENCE_S
-            )
-            spans = _spans_in(parse_protobuf, body)
-            assert answer.status_code == (400 if spans is None else 200)
-            total[answer.status_code] += 1
-            total["spans"] += spans or 0
-
-        check()
-        still_works(server)
-        assert server.server.stop(PATIENCE_S)
-        adds_up(server, total["spans"] + 11)
-        exports = server.stats()["exports"]
-        assert exports == {"accepted": total[200] + 1, "malformed": total[400]}
-
-
 KEYS = st.sampled_from(
-    [
-        "resourceSpans",
-        "scopeSpans",
-        "spans",
-        "traceId",
-        "spanId",
-        "attributes",
-        "key",
-        "value",
-        "stringValue",
-        "arrayValue",
-        "values",
-        "intValue",
-        "kind",
-        "status",
-        "x",
-    ]
+    "resourceSpans scopeSpans spans traceId spanId attributes key value stringValue arrayValue values intValue kind "
+    "status x".split()
 )
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
@@ -157,15 +119,23 @@ def changed_json(draw):
     return json.dumps(value).encode()
 
 
-def test_changed_json_is_taken_or_refused_and_adds_up():
-    with served() as server, httpx.Client(base_url=server.url, timeout=60) as client:
+@pytest.mark.parametrize(
+    ("media_type", "parse", "bodies"),
+    [
+        (PROTOBUF, parse_protobuf, damaged() | st.binary(max_size=300)),
+        (JSON, parse_json, changed_json() | VALUES.map(lambda value: json.dumps(value).encode())),
+    ],
+    ids=["protobuf", "json"],
+)
+def test_a_damaged_body_is_taken_or_refused_and_adds_up(media_type, parse, bodies):
+    with served() as server, httpx.Client(base_url=server.url, timeout=PATIENCE_S) as client:
         total = {"spans": 0, 200: 0, 400: 0}
 
         @settings(deadline=None)
-        @given(body=st.one_of(changed_json(), VALUES.map(lambda value: json.dumps(value).encode())))
+        @given(body=bodies)
         def check(body):
-            answer = client.post("/v1/traces", content=body, headers={"Content-Type": JSON}, timeout=PATIENCE_S)
-            spans = _spans_in(parse_json, body)
+            answer = client.post("/v1/traces", content=body, headers={"Content-Type": media_type})
+            spans = _spans_in(parse, body)
             assert answer.status_code == (400 if spans is None else 200)
             total[answer.status_code] += 1
             total["spans"] += spans or 0
@@ -174,6 +144,7 @@ def test_changed_json_is_taken_or_refused_and_adds_up():
         still_works(server)
         assert server.server.stop(PATIENCE_S)
         adds_up(server, total["spans"] + 11)
+        assert server.stats()["exports"] == {"accepted": total[200] + 1, "malformed": total[400]}
 
 
 def many_tiny_spans(bodies, count):
