@@ -181,9 +181,10 @@ def api_routes(
 
     def request(asked: QueryParams, key: str) -> Any:
         span_id = asked.get("span_id")
-        if span_id is not None and not _is_hex(span_id, 16):
+        if span_id is not None and not re.fullmatch("[0-9a-fA-F]{16}", span_id):
             raise ValueError("span_id is 16 hex digits")
-        found = reader.request(key.lower() if _is_trace_id(key) else key, span_id and span_id.lower())
+        is_trace_id = re.fullmatch("[0-9a-fA-F]{32}", key)
+        found = reader.request(key.lower() if is_trace_id else key, span_id and span_id.lower())
         if found is None:
             return None
         said = _adapter(RequestView).dump_python(found, mode="json")
@@ -192,7 +193,7 @@ def api_routes(
         return {**row, **said, "verdict_rate": None if known is None else known._asdict()}
 
     def facets(asked: QueryParams, _: str) -> Any:
-        return _adapter(FacetPage).dump_python(reader.facets(filters_of(asked)), mode="json")
+        return _json(FacetPage, reader.facets(filters_of(asked)))
 
     def conversations(asked: QueryParams, _: str) -> Any:
         limit = _whole(asked, "limit")
@@ -307,14 +308,6 @@ def _yes(asked: Mapping[str, str], name: str) -> bool:
     if said not in ("0", "false", "1", "true"):
         raise ValueError(f"{name} is true or false")
     return said in ("1", "true")
-
-
-def _is_trace_id(key: str) -> bool:
-    return _is_hex(key, 32)
-
-
-def _is_hex(text: str, digits: int) -> bool:
-    return len(text) == digits and all(letter in "0123456789abcdefABCDEF" for letter in text)
 
 
 def error_response(status: int, why: str, headers: Mapping[str, str] | None = None) -> Response:

@@ -38,9 +38,9 @@ class Counts:
     def __init__(self, clock: Callable[[], float] = time.time) -> None:
         self._clock = clock
         self._lock = threading.Lock()
-        self._exports: Counter[str] = Counter()
-        self._spans: Counter[str] = Counter()
-        self._connections: Counter[str] = Counter()
+        self._counted: dict[str, Counter[str]] = {
+            kind: Counter() for kind in ("exports", "spans", "connections")
+        }
         self.open_connections = 0
         """Number of open HTTP connections; written by the event loop's thread only."""
         self._overloads: deque[Overload] = deque(maxlen=_MOST_TIMES)
@@ -48,18 +48,18 @@ class Counts:
     def export(self, outcome: str) -> None:
         """Count one export request by its outcome: ``accepted``, or the reason of its refusal."""
         with self._lock:
-            self._exports[outcome] += 1
+            self._counted["exports"][outcome] += 1
 
     def connection(self, why: str) -> None:
         """Count one connection closed by the server, by the reason."""
         with self._lock:
-            self._connections[why] += 1
+            self._counted["connections"][why] += 1
 
     def busy(self, why: str) -> None:
         """Count one export request refused for want of room, and record the time."""
         now = int(self._clock() * 1000)
         with self._lock:
-            self._exports["busy"] += 1
+            self._counted["exports"]["busy"] += 1
             if not self._overloads or now - self._overloads[-1].until_ms > _APART_MS:
                 self._overloads.append(Overload(from_ms=now, until_ms=now))
             time_of_it = self._overloads[-1]
@@ -72,22 +72,12 @@ class Counts:
         """Count spans that were refused on receipt."""
         if count:
             with self._lock:
-                self._spans[outcome] += count
+                self._counted["spans"][outcome] += count
 
-    def exports_by_outcome(self) -> Mapping[str, int]:
-        """Return the number of export requests by outcome."""
+    def counted(self, kind: str) -> Mapping[str, int]:
+        """Return the number of ``exports`` by outcome, or of refused ``spans`` or ``connections`` by reason."""
         with self._lock:
-            return dict(self._exports)
-
-    def connections_by_reason(self) -> Mapping[str, int]:
-        """Return the number of connections closed by the server, by the reason."""
-        with self._lock:
-            return dict(self._connections)
-
-    def spans_by_outcome(self) -> Mapping[str, int]:
-        """Return the number of spans refused on receipt, by reason."""
-        with self._lock:
-            return dict(self._spans)
+            return dict(self._counted[kind])
 
     def overloads(self) -> Sequence[Overload]:
         """Return the periods of refusals for want of room since the server began, the last 100."""

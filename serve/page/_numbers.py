@@ -112,8 +112,13 @@ def reader_zone(at_ms: float) -> tuple[str, int]:
 
 def on_scale(estimate: Estimate, scale: tuple[float | None, float | None]) -> tuple[float | None, float, float]:
     """Return mean, lower and upper end of an estimate on the score's own range."""
-    low = 0.0 if scale[0] is None else scale[0]
-    high = low + 1.0 if scale[1] is None else scale[1]
+    low, high = ends_of(scale)
     size = high - low
     mean = None if estimate.mean is None else low + estimate.mean * size
     return mean, low + estimate.lower * size, low + estimate.upper * size
+
+
+def ends_of(scale: tuple[float | None, float | None]) -> tuple[float, float]:
+    """Return both ends of a score's range; an open one counts as 0, or as 1 more."""
+    low = 0.0 if scale[0] is None else scale[0]
+    return low, low + 1.0 if scale[1] is None else scale[1]

@@ -14,7 +14,7 @@ from ragmeter.serve.store import TrendPoint as StoredPoint
 
 from ._drawings import Scale, TrendPoint, trend
 from ._news import Fallen
-from ._numbers import clock, number, on_scale
+from ._numbers import clock, ends_of, number, on_scale
 from ._words import Words
 
 
@@ -95,7 +95,11 @@ def _score_row(
         mean, interval = number(middle), f"{number(lower)} – {number(upper)}"
         if few := _few_conversations(estimate, words):
             interval = f"{interval}, {few}"
-        drawing = _scale(score, estimate, score.usual, fell=fell).svg()
+        value = (lower + upper) / 2 if middle is None else middle
+        scale = Scale(
+            value, lower, upper, score.usual, direction(score.direction), *ends_of(score.range), coloured=fell
+        )
+        drawing = scale.svg()
     return ScoreRow(
         score=score,
         by=_measured_by(score, overview),
@@ -113,25 +117,11 @@ def _score_row(
     )
 
 
-def _scale(
-    score: ScoreSummary, estimate: Estimate, usual: tuple[float, float] | None, *, fell: bool = True
-) -> Scale:
-    mean, lower, upper = on_scale(estimate, score.range)
-    low, high = _ends(score)
-    value = (lower + upper) / 2 if mean is None else mean
-    return Scale(value, lower, upper, usual, direction(score.direction), low, high, coloured=fell)
-
-
-def _ends(score: ScoreSummary) -> tuple[float, float]:
-    low = 0.0 if score.range[0] is None else score.range[0]
-    return low, low + 1.0 if score.range[1] is None else score.range[1]
-
-
 def _trend(
     score: ScoreSummary, overview: Overview, other: Sequence[StoredPoint], change_ms: int | None, words: Words
 ) -> Markup | None:
     points = _points(score.trend, score)
-    low, high = _ends(score)
+    low, high = ends_of(score.range)
     return labelled_trend(
         points,
         score.name,
