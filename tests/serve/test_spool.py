@@ -5,6 +5,7 @@ import sqlite3
 import stat
 import sys
 import threading
+from contextlib import ExitStack, closing
 from random import Random
 
 import pytest
@@ -19,23 +20,28 @@ from ragmeter.serve._spool import FORWARDED, Entry, Spool, SpoolFullError
 MB = 1024 * 1024
 
 
-def opened(folder, max_bytes=MB):
-    return Spool(folder, max_bytes=max_bytes)
+@pytest.fixture
+def opened(tmp_path):
+    """Return a function that opens a spool, by default in the test's folder; all are closed with the test."""
+    with ExitStack() as spools:
+        yield lambda folder=tmp_path, max_bytes=MB: spools.enter_context(
+            closing(Spool(folder, max_bytes=max_bytes))
+        )
 
 
 def held(spool):
     return {entry.position: entry.body for entry in spool.replay()}
 
 
-def test_what_was_appended_is_replayed_in_order_after_a_restart_until_it_is_done(tmp_path):
-    spool = opened(tmp_path)
+def test_what_was_appended_is_replayed_in_order_after_a_restart_until_it_is_done(opened):
+    spool = opened()
     first, second, third = (spool.append("traces", body) for body in (b"a", b"b", b"a"))
     logs = spool.append("logs", b"")
     assert first < second < third < logs
     assert spool.settle([second])
     spool.close()
 
-    spool = opened(tmp_path)
+    spool = opened()
     assert list(spool.replay()) == [
         Entry(first, "traces", b"a"),
         Entry(third, "traces", b"a"),
@@ -44,13 +50,12 @@ def test_what_was_appended_is_replayed_in_order_after_a_restart_until_it_is_done
     assert spool.settle([first, third, logs, 999])
     assert spool.append("traces", b"c") > logs
     assert spool.stats().entries == 1
-    spool.close()
 
 
-def test_the_oldest_that_waits_has_an_age(tmp_path, monkeypatch):
+def test_the_oldest_that_waits_has_an_age(opened, monkeypatch):
     now = [1000.0]
     monkeypatch.setattr("ragmeter.serve._spool.time.monotonic", lambda: now[0])
-    spool = opened(tmp_path)
+    spool = opened()
     assert spool.stats().oldest_s == 0
     at = {}
     for _ in range(3):
@@ -62,7 +67,7 @@ def test_the_oldest_that_waits_has_an_age(tmp_path, monkeypatch):
         assert spool.stats().oldest_s == now[0] - at[oldest]
     spool.close()
     now[0] += 500.0
-    spool = opened(tmp_path)
+    spool = opened()
     now[0] += 50.0
     assert spool.stats().oldest_s == 50.0
     assert spool.settle([third])
@@ -73,36 +78,33 @@ def test_the_oldest_that_waits_has_an_age(tmp_path, monkeypatch):
     assert spool.stats().oldest_s == 5.0
 
 
-def test_positions_are_never_used_twice(tmp_path):
-    spool = opened(tmp_path)
+def test_positions_are_never_used_twice(opened):
+    spool = opened()
     before = spool.append("traces", b"a")
     spool.settle([before])
     spool.close()
-    spool = opened(tmp_path)
+    spool = opened()
     assert spool.append("traces", b"b") > before
-    spool.close()
 
 
-def test_only_what_was_there_when_it_was_opened_is_replayed(tmp_path):
-    spool = opened(tmp_path)
+def test_only_what_was_there_when_it_was_opened_is_replayed(opened):
+    spool = opened()
     spool.append("traces", b"new")
     assert not held(spool)
-    spool.close()
 
 
-def test_parts_that_are_done_are_remembered_with_their_entry(tmp_path):
-    spool = opened(tmp_path)
+def test_parts_that_are_done_are_remembered_with_their_entry(opened):
+    spool = opened()
     one, two = spool.append("traces", b"a"), spool.append("traces", b"b")
     assert spool.settle([two], {one: ["t1", FORWARDED], two: ["t1"]})
     assert spool.settle(parts={one: ["t1", "t2"]})
     spool.close()
-    spool = opened(tmp_path)
+    spool = opened()
     assert [entry.settled for entry in spool.replay()] == [{"t1", "t2", FORWARDED}]
-    spool.close()
 
 
-def test_it_is_bounded_in_bytes_and_takes_again_when_there_is_room(tmp_path):
-    spool = opened(tmp_path, 10_000)
+def test_it_is_bounded_in_bytes_and_takes_again_when_there_is_room(opened):
+    spool = opened(max_bytes=10_000)
     one = spool.append("traces", b"x" * 8_000)
     with pytest.raises(SpoolFullError, match="as much as it may") as refused:
         spool.append("traces", b"x" * 8_000)
@@ -111,20 +113,18 @@ def test_it_is_bounded_in_bytes_and_takes_again_when_there_is_room(tmp_path):
     spool.settle([one])
     assert spool.stats().bytes == 0
     spool.append("traces", b"x" * 8_000)
-    spool.close()
 
 
-def test_many_empty_bodies_are_bounded_too(tmp_path):
-    spool = opened(tmp_path, 10_000)
+def test_many_empty_bodies_are_bounded_too(opened):
+    spool = opened(max_bytes=10_000)
     with pytest.raises(SpoolFullError):
         for _ in range(100):
             spool.append("logs", b"")
     assert spool.stats().bytes <= 10_000
-    spool.close()
 
 
-def test_room_that_is_freed_is_used_again(tmp_path):
-    spool = opened(tmp_path, 4 * MB)
+def test_room_that_is_freed_is_used_again(opened, tmp_path):
+    spool = opened(max_bytes=4 * MB)
     sizes = []
     for _ in range(8):
         spool.settle([spool.append("traces", os.urandom(300_000)) for _ in range(8)])
@@ -134,8 +134,8 @@ def test_room_that_is_freed_is_used_again(tmp_path):
     assert max(sizes) <= 4 * MB
 
 
-def test_senders_at_the_same_time_each_have_their_own_position(tmp_path):
-    spool = opened(tmp_path, 10 * MB)
+def test_senders_at_the_same_time_each_have_their_own_position(opened):
+    spool = opened(max_bytes=10 * MB)
     positions = {}
 
     def send(number):
@@ -149,13 +149,12 @@ def test_senders_at_the_same_time_each_have_their_own_position(tmp_path):
     for thread in threads:
         thread.join()
     spool.close()
-    spool = opened(tmp_path, 10 * MB)
+    spool = opened(max_bytes=10 * MB)
     assert held(spool) == {position: body for body, position in positions.items()}
     assert len(set(positions.values())) == 64
     for number in range(8):  # in each sender's order
         mine = [positions[f"{number}-{index}".encode()] for index in range(8)]
         assert mine == sorted(mine)
-    spool.close()
 
 
 @settings(max_examples=12, deadline=None)
@@ -172,14 +171,14 @@ def test_senders_at_the_same_time_each_have_their_own_position(tmp_path):
 )
 def test_it_holds_what_was_appended_and_not_done(tmp_path_factory, steps):
     folder = tmp_path_factory.mktemp("spool")
-    spool = opened(folder)
+    spool = Spool(folder, max_bytes=MB)
     expected, parts = {}, {}
     for step, value in steps:
         if step == "append":
             expected[spool.append("traces", value)] = value
         elif step == "restart":
             spool.close()
-            spool = opened(folder)
+            spool = Spool(folder, max_bytes=MB)
         elif step == "done":
             gone = sorted(expected)[:value]
             spool.settle(gone)
@@ -192,7 +191,7 @@ def test_it_holds_what_was_appended_and_not_done(tmp_path_factory, steps):
     assert spool.stats().entries == len(expected)
     assert spool.stats().bytes == sum(len(body) + 512 for body in expected.values())
     spool.close()
-    spool = opened(folder)
+    spool = Spool(folder, max_bytes=MB)
     assert held(spool) == expected
     assert {entry.position: entry.settled for entry in spool.replay()} == {
         position: parts.get(position, set()) for position in expected
@@ -219,7 +218,7 @@ while True:
 
 
 @pytest.mark.parametrize("seed", [1, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (2, 3))])
-def test_nothing_acknowledged_is_lost_when_the_process_is_killed(tmp_path, warm, seed):
+def test_nothing_acknowledged_is_lost_when_the_process_is_killed(opened, tmp_path, warm, seed):
     expected = {}
     chance = Random(seed)
     for round_ in range(2):
@@ -236,7 +235,7 @@ def test_nothing_acknowledged_is_lost_when_the_process_is_killed(tmp_path, warm,
                 expected.pop(int(words[1]))
             else:
                 expected[int(words[0])] = words[1:]
-    spool = opened(tmp_path, 1 << 30)
+    spool = opened(max_bytes=1 << 30)
     found = {position: [str(len(body)), body[:8].hex()] for position, body in held(spool).items()}
     # One that was done may not have said so any more.
     missing = [position for position in expected if position not in found]
@@ -246,13 +245,12 @@ def test_nothing_acknowledged_is_lost_when_the_process_is_killed(tmp_path, warm,
         position: value for position, value in expected.items() if position in found
     }
     assert spool.stats().damaged == 0
-    spool.close()
 
 
-def test_a_folder_serves_one_process(tmp_path):
-    spool = opened(tmp_path)
+def test_a_folder_serves_one_process(opened, tmp_path):
+    spool = opened()
     with pytest.raises(ConfigurationError, match="in use by another process"):
-        opened(tmp_path)
+        opened()
     script = """if True:
         import sys
         from pathlib import Path
@@ -263,7 +261,7 @@ def test_a_folder_serves_one_process(tmp_path):
     assert "in use by another process" in other.stderr
     spool.append("traces", b"still mine")
     spool.close()
-    opened(tmp_path).close()
+    opened()
 
 
 def test_servers_that_share_a_folder_have_one_each_and_find_it_again(tmp_path):
@@ -322,15 +320,15 @@ def test_what_has_no_room_when_it_is_taken_over_stays_where_it_is(tmp_path):
     assert started(MB).stats().found == 4
 
 
-def test_a_folder_that_cannot_be_used_is_named(tmp_path):
+def test_a_folder_that_cannot_be_used_is_named(opened, tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(ConfigurationError, match="cannot be used"):
         opened(tmp_path / "file")
     with pytest.raises(ConfigurationError, match="allow it some"):
-        opened(tmp_path, 0)
+        opened(max_bytes=0)
 
 
-def test_other_users_cannot_read_it(tmp_path):
+def test_other_users_cannot_read_it(opened, tmp_path):
     old = os.umask(0)
     try:
         spool = opened(tmp_path / "made" / "here")
@@ -349,39 +347,38 @@ def test_other_users_cannot_read_it(tmp_path):
     ("pragma", "words"),
     [("user_version = 7", "another version of ragmeter"), ("application_id = 7", "no spool of ragmeter")],
 )
-def test_a_file_of_another_version_or_program_is_left_alone(tmp_path, pragma, words):
-    spool = opened(tmp_path)
+def test_a_file_of_another_version_or_program_is_left_alone(opened, tmp_path, pragma, words):
+    spool = opened()
     spool.append("traces", b"a")
     spool.close()
     database = sqlite3.connect(tmp_path / "spool.db")
     database.execute(f"PRAGMA {pragma}")
     database.close()
     with pytest.raises(ConfigurationError, match=words):
-        opened(tmp_path)
+        opened()
     database = sqlite3.connect(tmp_path / "spool.db")
     assert database.execute("SELECT body FROM entries").fetchall() == [(b"a",)]
     database.close()
 
 
-def test_a_body_that_the_disk_changed_is_counted_and_the_others_survive(tmp_path, caplog):
-    spool = opened(tmp_path)
+def test_a_body_that_the_disk_changed_is_counted_and_the_others_survive(opened, tmp_path, caplog):
+    spool = opened()
     positions = [spool.append("traces", letter * 600) for letter in (b"a", b"b", b"c")]
     spool.close()
     path = tmp_path / "spool.db"
     path.write_bytes(path.read_bytes().replace(b"b" * 600, b"b" * 599 + b"x"))
-    spool = opened(tmp_path)
+    spool = opened()
     assert sorted(held(spool)) == [positions[0], positions[2]]
     assert spool.stats().damaged == 1
     assert "bbb" not in caplog.text
     spool.close()
-    spool = opened(tmp_path)
+    spool = opened()
     assert spool.stats().entries == 2
     assert spool.stats().damaged == 0
-    spool.close()
 
 
-def test_a_half_written_end_is_passed_over(tmp_path):
-    spool = opened(tmp_path)
+def test_a_half_written_end_is_passed_over(opened, tmp_path):
+    spool = opened()
     for number in range(20):
         spool.append("traces", bytes([number]) * 5_000)
     wal = (tmp_path / "spool.db-wal").read_bytes()
@@ -405,8 +402,8 @@ def test_a_half_written_end_is_passed_over(tmp_path):
 
 
 @pytest.mark.parametrize("what", ["nothing of it is left", "pages in the middle"])
-def test_what_can_be_read_of_a_damaged_file_is_kept(tmp_path, what, caplog):
-    spool = opened(tmp_path)
+def test_what_can_be_read_of_a_damaged_file_is_kept(opened, tmp_path, what, caplog):
+    spool = opened()
     bodies = [bytes([number]) * 9_000 for number in range(30)]
     for body in bodies:
         spool.append("traces", body)
@@ -419,7 +416,7 @@ def test_what_can_be_read_of_a_damaged_file_is_kept(tmp_path, what, caplog):
     else:
         content = b"no database at all" * 500
     path.write_bytes(content)
-    spool = opened(tmp_path)
+    spool = opened()
     found = list(held(spool).values())
     assert spool.stats().damaged >= 1
     assert all(body in bodies for body in found)
@@ -429,7 +426,7 @@ def test_what_can_be_read_of_a_damaged_file_is_kept(tmp_path, what, caplog):
     spool.close()
     assert "is damaged" in caplog.text
     assert list(tmp_path.glob("*damaged*"))
-    opened(tmp_path).close()
+    opened()
 
 
 LIMITED = """
@@ -465,8 +462,8 @@ def test_a_full_disk_refuses_and_recovers_by_itself(tmp_path):
     assert done.returncode == 0, done.stderr
 
 
-def test_a_database_that_is_full_refuses_all_who_wait_and_forgets_nothing(tmp_path):
-    spool = opened(tmp_path, 100 * MB)
+def test_a_database_that_is_full_refuses_all_who_wait_and_forgets_nothing(opened):
+    spool = opened(max_bytes=100 * MB)
     first = spool.append("traces", b"x" * 10_000)
     (pages,) = spool._database.execute("PRAGMA page_count").fetchone()
     spool._database.execute(f"PRAGMA max_page_count = {pages + 2}")
@@ -477,13 +474,12 @@ def test_a_database_that_is_full_refuses_all_who_wait_and_forgets_nothing(tmp_pa
     assert spool.settle([first])  # what is done can be forgotten on a full disk
     spool.append("traces", b"z" * 10_000)
     spool.close()
-    spool = opened(tmp_path, 100 * MB)
+    spool = opened(max_bytes=100 * MB)
     assert list(held(spool).values()) == [b"z" * 10_000]
-    spool.close()
 
 
-def test_what_the_disk_does_not_take_as_done_can_be_said_again(tmp_path):
-    spool = opened(tmp_path)
+def test_what_the_disk_does_not_take_as_done_can_be_said_again(opened):
+    spool = opened()
     position = spool.append("traces", b"x")
     spool._database.execute("PRAGMA query_only = ON")
     assert not spool.settle([position])
@@ -491,4 +487,3 @@ def test_what_the_disk_does_not_take_as_done_can_be_said_again(tmp_path):
     spool._database.execute("PRAGMA query_only = OFF")
     assert spool.settle([position])
     assert spool.stats().entries == 0
-    spool.close()
