@@ -126,10 +126,10 @@ def test_the_page_has_a_row_for_each_and_names_it_only_where_there_are_several(r
         kept.export(runs)
         overview = kept.reader().overview(DAY)
     rows = score_rows(overview, {}, {}, None, words_in("en"))
-    assert sorted((one.by, one.mean) for one in rows if one.name == "faithfulness") == [
+    assert sorted((one.by, one.mean) for one in rows if one.score.name == "faithfulness") == [
         ("a", "0.90"), ("b", "0.30"),
     ]  # fmt: skip
-    assert {one.by for one in rows if one.name.startswith("lexical")} == {""}
+    assert {one.by for one in rows if one.score.name.startswith("lexical")} == {""}
 
 
 def test_a_trend_is_of_one_judge(run):
