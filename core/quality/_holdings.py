@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias
 
 from ._parts import Parts
@@ -49,15 +50,13 @@ class Room:
             self._around.take()
 
 
+@dataclass(slots=True)
 class _Workflow:
     """The series of one workflow."""
 
-    __slots__ = ("name", "parts", "whole")
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-        self.whole = SeriesFamily()
-        self.parts: dict[str, Parts] = {}
+    name: str
+    whole: SeriesFamily = field(default_factory=SeriesFamily)
+    parts: dict[str, Parts] = field(default_factory=dict)
 
 
 class HeldSeries(NamedTuple):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 from ragmeter.metrics import ScoreDirection
@@ -34,35 +34,29 @@ class _LastDay(SumsByTime):
     LIMITS = ((SLOT_S, 3 * _HOUR_S), (_HOUR_S, 25 * _HOUR_S))
 
 
+@dataclass(slots=True)
 class Series(Generic[M]):
-    """The sums of one score of one workflow."""
+    """The sums of one score of one workflow.
 
-    __slots__ = (
-        "closed",
-        "current",
-        "design_effect",
-        "direction",
-        "earlier",
-        "judge",
-        "measurement",
-        "place",
-        "range",
-        "slot",
-    )
+    Args:
+        current: The counts of the current slot.
+    """
 
-    def __init__(
-        self, made: M, slot: int, judge: str, direction: ScoreDirection, measurement: str = "", place: int = 0
-    ) -> None:
-        self.current: M = made
-        self.slot = slot
-        self.place = place
-        self.judge = judge
-        self.measurement = measurement or judge
-        self.direction: ScoreDirection = direction
-        self.range = (0.0, 1.0)
-        self.closed = made.values()
-        self.earlier = _LastDay()
-        self.design_effect = 1.0
+    current: M
+    slot: int
+    judge: str
+    direction: ScoreDirection
+    measurement: str
+    range: tuple[float, float]
+    place: int
+    """Its index among the scores of its family."""
+    design_effect: float = 1.0
+    closed: array[float] = field(init=False)
+    """The counts of all earlier slots."""
+    earlier: _LastDay = field(default_factory=_LastDay)
+
+    def __post_init__(self) -> None:
+        self.closed = self.current.values()
 
     def roll(self, slot: int) -> None:
         """Begin slot `slot`: store the counts of the one before."""
@@ -131,15 +125,13 @@ class Series(Generic[M]):
         return min(LARGEST_EFFECT, max(1.0, 1.0 + share * (seen - 1.0)))
 
 
+@dataclass(slots=True, eq=False)
 class SeriesFamily:
     """The series of one workflow, or of one of its segments."""
 
-    __slots__ = ("free", "is_part", "judged")
-
-    def __init__(self, *, is_part: bool = False) -> None:
-        self.is_part = is_part
-        self.free: dict[str, Series[FreeMoments]] = {}
-        self.judged: dict[str, Series[JudgedMoments]] = {}
+    is_part: bool = False
+    free: dict[str, Series[FreeMoments]] = field(default_factory=dict)
+    judged: dict[str, Series[JudgedMoments]] = field(default_factory=dict)
 
     @property
     def size(self) -> int:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 from ragmeter.metrics._display.mean_interval import (
@@ -67,7 +68,7 @@ def estimate(moments: Moments, labels: JudgedMoments | None = None, *, design_ef
         return _estimate_judged(moments, labels, effect, alike)
     if not isinstance(moments, FreeMoments):
         raise TypeError(f"sums are FreeMoments or JudgedMoments, not {type(moments).__name__}")
-    return _free(moments, effect, alike)
+    return _estimate_free(moments, effect, alike)
 
 
 def difference_interval(differences: Sequence[float]) -> tuple[float, float, float]:
@@ -108,67 +109,48 @@ def always_valid_half(variance: float, n: float, alpha: float = MISSES) -> float
     return math.sqrt(variance * 2 * a / (n * n * rho2) * math.log(math.sqrt(a) / alpha))
 
 
-def _free(m: FreeMoments, effect: float, alike: Clustering | None) -> Estimate:
-    undefined, unscored, bounds = 0.0, 0.0, None
-    if m.n:
-        undefined, unscored = (m.n - m.wb) / m.n, (m.wb - m.kd) / m.n
+def _estimate_free(m: FreeMoments, effect: float, alike: Clustering | None) -> Estimate:
+    bounds = None
     if m.wb:
         bounds = _unit(m.x / m.wb), _unit((m.x + m.wb - m.kd) / m.wb)
     found: _CorrectedMean | None = None
     if m.kd:
         mean = _unit(m.x / m.kd)
         found = _CorrectedMean(mean, variance_of_mean(m.kd, m.x, m.xx), mean, m.kd)
-    shown = _ReportedMean.of(found, m.kd, 1.0, effect, "all", alike)
-    return Estimate(
-        mean=shown.mean,
-        lower=shown.lower,
-        upper=shown.upper,
+    return replace(
+        _with_interval(found, m.kd, 1.0, effect, "all", alike),
         n_requests=round(m.n),
         n_judged=round(m.n),
-        method=shown.method,
-        unscored=unscored,
-        undefined=undefined,
+        unscored=(m.wb - m.kd) / m.n if m.n else 0.0,
+        undefined=(m.n - m.wb) / m.n if m.n else 0.0,
         bounds=bounds,
-        design_effect=effect,
-        n_conversations=None if alike is None else round(alike.conversations),
     )
 
 
 def _estimate_judged(
     m: JudgedMoments, labels: JudgedMoments | None, effect: float, alike: Clustering | None
 ) -> Estimate:
-    undefined, unscored, bounds = 0.0, 0.0, None
-    if m.w:
-        undefined = max(0.0, m.w - m.wb) / m.w
-        unscored = max(0.0, m.wb - m.wd) / m.w
-    if m.wb:
-        bounds = _unit(m.wl / m.wb), _unit(m.wu / m.wb)
     found = _correct_mean(m, m.x / m.n if m.n else None)
-    shown = _ReportedMean.of(found, m.kd, 2.0, effect, "regression", alike)
-    n_labelled = 0
+    shown = _with_interval(found, m.kd, 2.0, effect, "regression", alike)
     if labels is not None and labels.k and found is not None:
-        n_labelled = round(labels.k)
         # People's labels are used without correction if there are too few to correct the judge.
-        found = (
+        corrected = (
             _correct_mean(labels, found.mean, found.variance)
             if shown.method == "regression"
             else _correct_mean(labels, None)
         )
-        shown = _ReportedMean.of(found, labels.kd, 2.0, effect, "regression")
-    return Estimate(
-        mean=shown.mean,
-        lower=shown.lower,
-        upper=shown.upper,
+        shown = replace(
+            _with_interval(corrected, labels.kd, 2.0, effect, "regression"),
+            n_labelled=round(labels.k),
+            n_conversations=shown.n_conversations,
+        )
+    return replace(
+        shown,
         n_requests=round(m.n),
         n_judged=round(m.k),
-        n_labelled=n_labelled,
-        method=shown.method,
-        unscored=unscored,
-        undefined=undefined,
-        bounds=bounds,
-        gain=1.0 if found is None or shown.method != "regression" else found.gain,
-        design_effect=effect,
-        n_conversations=None if alike is None else round(alike.conversations),
+        unscored=max(0.0, m.wb - m.wd) / m.w if m.w else 0.0,
+        undefined=max(0.0, m.w - m.wb) / m.w if m.w else 0.0,
+        bounds=(_unit(m.wl / m.wb), _unit(m.wu / m.wb)) if m.wb else None,
     )
 
 
@@ -212,38 +194,31 @@ def _correct_mean(
     return _CorrectedMean(mean, variance, _unit(mean_y), k_eff, plain / variance)
 
 
-class _ReportedMean(NamedTuple):
-    """The fields of an estimate that describe a mean."""
+def _with_interval(
+    found: _CorrectedMean | None,
+    values: float,
+    used: float,
+    effect: float,
+    method: EstimateMethod,
+    alike: Clustering | None = None,
+) -> Estimate:
+    """Return an estimate of no requests with a mean and its interval, Wilson's for few values.
 
-    mean: float | None
-    lower: float
-    upper: float
-    method: EstimateMethod
-
-    @classmethod
-    def of(
-        cls,
-        found: _CorrectedMean | None,
-        values: float,
-        used: float,
-        effect: float,
-        method: EstimateMethod,
-        alike: Clustering | None = None,
-    ) -> _ReportedMean:
-        """Build it with `method` for many values, with Wilson's interval for few.
-
-        Args:
-            found: The mean and its variance; None: no value.
-            values: Number of values.
-            used: Degrees of freedom used by the mean.
-            effect: The design effect.
-            method: Method of the mean.
-            alike: Its conversations; None: all values are independent.
-        """
-        if found is None:
-            return cls(None, 0.0, 1.0, "none")
+    Args:
+        found: The mean and its variance; None: no value.
+        values: Number of values.
+        used: Degrees of freedom used by the mean.
+        effect: The design effect.
+        method: Method of the mean of many values.
+        alike: Its conversations; None: all values are independent.
+    """
+    mean, lower, upper, gain = None, 0.0, 1.0, 1.0
+    if found is None:
+        method = "none"
+    else:
+        mean, gain = found.mean, found.gain
         lower, upper, wilson = interval_of_mean(
-            found.mean,
+            mean,
             found.variance,
             found.k_eff,
             measured=found.measured,
@@ -251,9 +226,19 @@ class _ReportedMean(NamedTuple):
             effect=effect,
             clusters=None if alike is None else alike.effective,
         )
-        if not wilson:
-            return cls(found.mean, lower, upper, method)
-        return cls(found.measured if values >= LEAST_FOR_MEAN else None, lower, upper, "wilson")
+        if wilson:
+            mean, gain, method = found.measured if values >= LEAST_FOR_MEAN else None, 1.0, "wilson"
+    return Estimate(
+        mean=mean,
+        lower=lower,
+        upper=upper,
+        n_requests=0,
+        n_judged=0,
+        method=method,
+        gain=gain,
+        design_effect=effect,
+        n_conversations=None if alike is None else round(alike.conversations),
+    )
 
 
 def _unit(value: float) -> float:

@@ -141,10 +141,9 @@ class QualityTable:
             holdings = self._holdings(run.resource)
             name, families = holdings.families(run.name or "", segments, slot, len(scores) + len(judged))
             room = holdings.room
-            objective_of = self._objectives.of if self._objectives.all() else None
             objectives = None
-            if objective_of is not None:
-                objectives = {one: objective_of(one, name) for one in scores}
+            if self._objectives.all():
+                objectives = {one: self._objectives.of(one, name) for one in scores}
             _count_free(families, scores.values(), slot, room, objectives, conversation, now)
             for one in judged:
                 x = proxy_value(one.name, scores)
@@ -378,9 +377,8 @@ def _count_free(
                     continue
                 measurement = measurement_of(name, score.definition)
                 series = family.free[name] = Series(
-                    FreeMoments(), slot, "", score.direction, measurement, place=family.size
+                    FreeMoments(), slot, "", score.direction, measurement, (lowest, highest), family.size
                 )
-                series.range = (lowest, highest)
                 room.take()
             elif series.slot != slot:
                 series.roll(slot)
@@ -396,9 +394,9 @@ def _judged_series(
     if series is None:
         if family.is_part and not room.has(1, PARTS_SHARE):
             return None
-        series = Series(JudgedMoments(), slot, one.judge, one.direction, place=family.size)
-        series.range = (one.lowest, one.highest)
-        family.judged[one.name] = series
+        series = family.judged[one.name] = Series(
+            JudgedMoments(), slot, one.judge, one.direction, one.judge, (one.lowest, one.highest), family.size
+        )
         room.take()
     elif series.slot != slot:
         series.roll(slot)
