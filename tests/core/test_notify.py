@@ -7,18 +7,15 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
+from fakes_quality import make_change
 
 from ragmeter._runtime.guard import ErrorLog, Guard
 from ragmeter.exporters.changes import ChangeNote
-from ragmeter.quality.estimates import Estimate
 from ragmeter.watch.change import Change
 from ragmeter.watch.notify import PATIENCE_S, ClaimError, Notifier
 from ragmeter.watch.watch import ChangeNotice
 
-MEAN = Estimate(mean=0.5, lower=0.4, upper=0.6, n_requests=9, n_judged=9, method="all")
-CHANGE = Change(
-    score="goodness", workflow="qa", since=0.0, at=1.0, before=MEAN, now=MEAN, evidence=2.0, kind="fell"
-)  # fmt: skip
+CHANGE = make_change()
 TOLD = ChangeNotice(CHANGE, {"service.name": "shop"})
 
 

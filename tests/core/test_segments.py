@@ -4,9 +4,10 @@ import random
 from dataclasses import replace
 
 import pytest
+from fakes_quality import Runs, make_score
 from moved_clock import MovedClock
 
-from ragmeter import ConfigurationError, RagMeter, RagRun, RagSample, Reference, Retrieval, Score, Scoring
+from ragmeter import ConfigurationError, RagMeter, RagSample, Reference, Retrieval, Scoring
 from ragmeter.exporters.memory import InMemoryExporter
 from ragmeter.exporters.semconv import PAIR_SUMS
 from ragmeter.quality._parts import MOST_REMEMBERED, MOST_VALUES
@@ -26,34 +27,13 @@ def clock():
     return MovedClock(1e6)
 
 
-class Runs:
-    """Makes runs, each with an id of its own."""
-
-    def __init__(self):
-        self.made = 0
-
-    def __call__(self, tenant=None, *, workflow="qa", question="q", **fields):
-        self.made += 1
-        sample = RagSample(question=question, contexts=["c"], answer="a", name=workflow)
-        given = {} if tenant is None else {"metadata": {"tenant": tenant}}
-        return RagRun(
-            sample=sample, run_id=str(self.made), framework="manual", started_ns=1, ended_ns=2,
-            **given | fields,
-        )  # fmt: skip
-
-
 @pytest.fixture
 def runs():
     return Runs()
 
 
-def _score(value, name="lexical_groundedness", **changes):
-    given = {"status": "undefined" if value is None else "ok", "method": "lexical", **changes}
-    return Score(name=name, value=value, definition="1", **given)
-
-
 def _free(value=0.5):
-    return {"lexical_groundedness": _score(value)}
+    return {"lexical_groundedness": make_score(value)}
 
 
 def _table(clock, *names, **options):
@@ -129,7 +109,7 @@ def test_segments_of_a_name_sum_to_the_whole(clock, runs):
     waiting = []
     for _ in range(3000):
         run = runs(
-            chance.choice([None, *(f"t{int(chance.expovariate(0.1))}" for _ in range(3))]),
+            tenant=chance.choice([None, *(f"t{int(chance.expovariate(0.1))}" for _ in range(3))]),
             question=chance.choice(["what is it", "что это", "это", "1"]),
             workflow=chance.choice(["a", "b"]),
         )
@@ -137,7 +117,7 @@ def test_segments_of_a_name_sum_to_the_whole(clock, runs):
         waiting.append((table.count_request(run, free, [FAITHFULNESS]), free))
         if chance.random() < 0.5:
             counted, free = waiting.pop(chance.randrange(len(waiting)))
-            verdict = _score(chance.choice([None, 0.0, 0.5, 1.0]), "faithfulness", method="llm")
+            verdict = make_score(chance.choice([None, 0.0, 0.5, 1.0]), "faithfulness", method="llm")
             known = {**free, verdict.name: verdict}
             table.count_judged(counted, known, [FAITHFULNESS], 0.25, by_chance=chance.random() < 0.9)
         clock.now += 3.0
@@ -170,13 +150,13 @@ def test_a_verdict_counts_where_its_request_did(clock, runs):
     """Also when meanwhile its segment got a place of its own."""
     table = _table(clock, "tenant")
     for number in range(MOST_VALUES):
-        table.count_request(runs(f"small{number}"), _free(), [FAITHFULNESS])
-    early = table.count_request(runs("big"), _free(), [FAITHFULNESS])
+        table.count_request(runs(tenant=f"small{number}"), _free(), [FAITHFULNESS])
+    early = table.count_request(runs(tenant="big"), _free(), [FAITHFULNESS])
     for _ in range(100):
-        table.count_request(runs("big"), _free(), [FAITHFULNESS])
+        table.count_request(runs(tenant="big"), _free(), [FAITHFULNESS])
     clock.now += SLOT_S
-    table.count_request(runs("big"), _free(), [FAITHFULNESS])
-    verdict = _free() | {"faithfulness": _score(1.0, "faithfulness", method="llm")}
+    table.count_request(runs(tenant="big"), _free(), [FAITHFULNESS])
+    verdict = _free() | {"faithfulness": make_score(1.0, "faithfulness", method="llm")}
     table.count_judged(early, verdict, [FAITHFULNESS], 1.0)
     assert _counts(table, "k", "faithfulness") == {"": 1, "tenant:other": 1}
     assert _counts(table)["tenant:big"] == 1
@@ -185,20 +165,20 @@ def test_a_verdict_counts_where_its_request_did(clock, runs):
 def test_values_that_come_late_and_are_large_get_in_and_no_counter_falls(clock, runs):
     table = _table(clock, "tenant")
     for number in range(100):
-        table.count_request(runs(f"small{number}"), _free(), ())
+        table.count_request(runs(tenant=f"small{number}"), _free(), ())
     before = _counts(table)
     assert len(before) == 1 + MOST_VALUES + 1
     for _ in range(3):
         clock.now += SLOT_S
         for number in range(20):
             for _ in range(50):
-                table.count_request(runs(f"big{number}"), _free(), ())
+                table.count_request(runs(tenant=f"big{number}"), _free(), ())
     after = _counts(table)
     assert all(after[key] >= count for key, count in before.items())
     assert {after[f"tenant:big{number}"] for number in range(20)} == {100}
     assert sum(count for key, count in after.items() if key) == after[""]
     # Those whose places were taken count with the others from now on.
-    table.count_request(runs("small0"), _free(), ())
+    table.count_request(runs(tenant="small0"), _free(), ())
     now = _counts(table)
     assert now["tenant:other"] == after["tenant:other"] + 1
     assert now.get("tenant:small0") == after.get("tenant:small0")
@@ -209,7 +189,7 @@ def test_values_of_about_the_same_traffic_keep_their_places(clock, runs):
     for _ in range(50):
         for number in range(30):
             for _ in range(3):
-                table.count_request(runs(f"t{number}"), _free(), ())
+                table.count_request(runs(tenant=f"t{number}"), _free(), ())
         clock.now += SLOT_S
     assert len(_counts(table)) == 1 + MOST_VALUES + 1
 
@@ -217,8 +197,8 @@ def test_values_of_about_the_same_traffic_keep_their_places(clock, runs):
 def test_what_is_known_of_values_without_end_is_bounded(clock, runs):
     table = _table(clock, "tenant")
     for number in range(3 * MOST_REMEMBERED):
-        table.count_request(runs(f"t{number}"), _free(), ())
-        table.count_request(runs("often"), _free(), ())
+        table.count_request(runs(tenant=f"t{number}"), _free(), ())
+        table.count_request(runs(tenant="often"), _free(), ())
     (parts,) = table._services[()]._workflows["qa"].parts.values()
     assert len(parts._traffic) <= MOST_REMEMBERED
     assert _counts(table)["tenant:often"] == 3 * MOST_REMEMBERED
@@ -227,10 +207,10 @@ def test_what_is_known_of_values_without_end_is_bounded(clock, runs):
 def test_scores_workflows_and_segments_together_are_bounded(clock, runs):
     """Whatever comes, workflows have room of their own, and what has no place is counted together."""
     table = _table(clock, "tenant", "language", "retriever")
-    free = {f"score{number}": _score(0.5, f"score{number}") for number in range(11)}
+    free = {f"score{number}": make_score(0.5, f"score{number}") for number in range(11)}
     for number in range(400):
         run = runs(
-            f"t{number % 37}",
+            tenant=f"t{number % 37}",
             workflow=f"w{number % 17}",
             question=("what", "это", "什么")[number % 3],
             retrievals=(_retrieval(name=f"r{number % 29}"),),
@@ -248,8 +228,8 @@ def test_scores_workflows_and_segments_together_are_bounded(clock, runs):
 def test_scores_that_have_no_mean_take_up_no_room(clock, runs):
     """Counts, ranks and the like are most of a request's scores."""
     table = _table(clock, "metadata.a", "metadata.b", "metadata.c", "metadata.d")
-    free = {f"count{number}": _score(3.0, f"count{number}", range=(0.0, None)) for number in range(40)}
-    free |= {f"score{number}": _score(0.5, f"score{number}") for number in range(10)}
+    free = {f"count{number}": make_score(3.0, f"count{number}", range=(0.0, None)) for number in range(40)}
+    free |= {f"score{number}": make_score(0.5, f"score{number}") for number in range(10)}
     for number in range(100):
         metadata = dict.fromkeys("abcd", f"v{number % 20}")
         table.count_request(runs(metadata=metadata), free, ())

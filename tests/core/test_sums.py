@@ -6,11 +6,11 @@ import time
 from zlib import crc32
 
 import pytest
+from fakes_quality import Runs, make_score
 from hypothesis import given
 from hypothesis import strategies as st
 from moved_clock import MovedClock
 
-from ragmeter import RagRun, RagSample, Score
 from ragmeter.exporters.semconv import FREE_SUMS, JUDGED_SUMS
 from ragmeter.quality import conversations
 from ragmeter.quality.conversations import ConversationSums
@@ -34,30 +34,9 @@ def table(clock):
     return QualityTable(clock)
 
 
-class Runs:
-    """Makes runs, each with an id of its own."""
-
-    def __init__(self):
-        self.made = 0
-
-    def __call__(self, workflow="qa", *, question=None, conversation=None):
-        self.made += 1
-        question = f"q{self.made}" if question is None else question
-        sample = RagSample(question=question, contexts=["c"], answer="a", name=workflow)
-        return RagRun(
-            sample=sample, run_id=str(self.made), framework="manual", started_ns=1, ended_ns=2,
-            conversation_id=conversation,
-        )  # fmt: skip
-
-
 @pytest.fixture
 def runs():
     return Runs()
-
-
-def _score(value, name="lexical_groundedness", **changes):
-    given = {"status": "undefined" if value is None else "ok", "method": "lexical", **changes}
-    return Score(name=name, value=value, definition="1", **given)
 
 
 def _scores(*scores):
@@ -73,12 +52,12 @@ def test_the_sums_are_those_of_the_counters():
 def test_only_what_is_a_case_of_a_score_counts(table, runs):
     """Missing inputs and ended requests are not; undefined, failed and too long ones are, without a value."""
     for score in (
-        _score(0.5),
-        _score(None),
-        _score(None, status="metric_error"),
-        _score(None, status="skipped", error_type="too_long"),
-        _score(None, status="skipped"),
-        _score(None, status="missing_input"),
+        make_score(0.5),
+        make_score(None),
+        make_score(None, status="metric_error"),
+        make_score(None, status="skipped", error_type="too_long"),
+        make_score(None, status="skipped"),
+        make_score(None, status="missing_input"),
     ):
         table.count_request(runs(), _scores(score), ())
     found = table.estimate("lexical_groundedness", None, HOUR_S)
@@ -87,7 +66,9 @@ def test_only_what_is_a_case_of_a_score_counts(table, runs):
 
 
 def test_counts_and_places_have_no_mean(table, runs):
-    scores = _scores(_score(3.0, "context_count", range=(0.0, None)), _score(0.5, "place", direction="none"))
+    scores = _scores(
+        make_score(3.0, "context_count", range=(0.0, None)), make_score(0.5, "place", direction="none")
+    )
     table.count_request(runs(), scores, ())
     assert table.estimates(None, HOUR_S) == {}
     assert table.totals() == []
@@ -95,25 +76,25 @@ def test_counts_and_places_have_no_mean(table, runs):
 
 def test_another_range_is_scaled_to_0_to_1(table, runs):
     for value in (1.0, 2.0, 3.0, 4.0, 5.0):
-        table.count_request(runs(), _scores(_score(value, "stars", range=(1.0, 5.0))), ())
+        table.count_request(runs(), _scores(make_score(value, "stars", range=(1.0, 5.0))), ())
     assert table.estimate("stars", "qa", HOUR_S).mean == 0.5
 
 
 def test_a_judged_score_counts_by_what_became_of_it(table, runs):
     outcomes = [
-        _score(1.0, "faithfulness", method="llm"),
-        _score(0.5, "faithfulness", method="llm", status="partial", lower=0.25, upper=0.75),
-        _score(None, "faithfulness", method="llm"),
-        _score(None, "faithfulness", method="llm", status="judge_error"),
+        make_score(1.0, "faithfulness", method="llm"),
+        make_score(0.5, "faithfulness", method="llm", status="partial", lower=0.25, upper=0.75),
+        make_score(None, "faithfulness", method="llm"),
+        make_score(None, "faithfulness", method="llm", status="judge_error"),
         None,
     ]
     for outcome in outcomes:
-        run, scores = runs(), _scores(_score(0.25))
+        run, scores = runs(), _scores(make_score(0.25))
         counted = table.count_request(run, scores, [FAITHFULNESS])
         if outcome is not None:
             scores["faithfulness"] = outcome
         table.count_judged(counted, scores, [FAITHFULNESS], 0.5)
-    table.count_request(runs(), _scores(_score(0.75)), [FAITHFULNESS])  # not judged
+    table.count_request(runs(), _scores(make_score(0.75)), [FAITHFULNESS])  # not judged
     (sums,) = [one.sums for one in table.totals() if one.score == "faithfulness"]
     assert (sums["n"], sums["x"], sums["k"], sums["kd"]) == (6, 2.0, 5, 1)
     assert (sums["w"], sums["wd"], sums["wb"]) == (10, 2, 8)
@@ -125,9 +106,9 @@ def test_a_judged_score_counts_by_what_became_of_it(table, runs):
 
 def test_requests_kept_for_being_bad_are_not_among_those_that_chance_chose(table, runs):
     for value, probability, by_chance in ((1.0, 0.5, True), (0.5, 1.0, True), (0.0, 1.0, False)):
-        run, scores = runs(), _scores(_score(0.25))
+        run, scores = runs(), _scores(make_score(0.25))
         counted = table.count_request(run, scores, [FAITHFULNESS])
-        scores["faithfulness"] = _score(value, "faithfulness", method="llm")
+        scores["faithfulness"] = make_score(value, "faithfulness", method="llm")
         table.count_judged(counted, scores, [FAITHFULNESS], probability, by_chance=by_chance)
     (of_free, of_judged) = table.totals()
     assert (of_judged.sums["kd"], of_judged.sums["wy"]) == (3, 2.5)
@@ -142,9 +123,9 @@ def test_requests_on_the_bad_side_of_an_objective_are_counted_by_weight(clock, r
     table = QualityTable(clock, objectives=objectives)
     one = JudgedScore("judged", "hash", 1.0, 5.0, "higher")
     for value in (1.0, 2.0, 3.0, 4.0, None):
-        run, scores = runs(), _scores(_score(value, "stars", range=(1.0, 5.0)), _score(0.5))
+        run, scores = runs(), _scores(make_score(value, "stars", range=(1.0, 5.0)), make_score(0.5))
         counted = table.count_request(run, scores, [one])
-        scores["judged"] = _score(value, "judged", method="llm", range=(1.0, 5.0))
+        scores["judged"] = make_score(value, "judged", method="llm", range=(1.0, 5.0))
         table.count_judged(counted, scores, [one], 0.25)
     found = {each.score: each for each in table.totals()}
     low = 2 if "at_least" in at else 1
@@ -158,10 +139,10 @@ def test_requests_on_the_bad_side_of_an_objective_are_counted_by_weight(clock, r
 def test_an_objective_that_comes_later_counts_from_then_on(clock, runs):
     objectives = Objectives()
     table = QualityTable(clock, objectives=objectives)
-    table.count_request(runs(), _scores(_score(0.0)), ())
+    table.count_request(runs(), _scores(make_score(0.0)), ())
     assert "low" not in table.totals()[0].sums
     objectives.add(Objective(score="lexical_groundedness", at_least=0.5, workflow="qa"))
-    table.count_request(runs(), _scores(_score(0.0)), ())
+    table.count_request(runs(), _scores(make_score(0.0)), ())
     assert table.totals()[0].sums["low"] == 1
 
 
@@ -170,7 +151,7 @@ def test_slots_that_are_over_are_handed_out_once_and_never_change(table, runs, c
     slots = []
     for number in range(5):
         for _ in range(number):
-            table.count_request(runs(), _scores(_score(0.5)), ())
+            table.count_request(runs(), _scores(make_score(0.5)), ())
         assert table.slots(100 * SLOT_S) == slots
         if number:
             (open_one,) = table.slots(clock.now - 1, unfinished=True)
@@ -184,12 +165,12 @@ def test_slots_that_are_over_are_handed_out_once_and_never_change(table, runs, c
     # Also after nothing came for a while, and as long as they are remembered.
     clock.now += HOUR_S
     assert table.slots(0) == slots
-    table.count_request(runs(), _scores(_score(0.5)), ())
+    table.count_request(runs(), _scores(make_score(0.5)), ())
     assert table.slots(0) == slots
 
 
 def test_slots_say_what_they_are_of(table, runs):
-    run, scores = runs("qa"), _scores(_score(0.25, "odd", direction="lower"))
+    run, scores = runs("qa"), _scores(make_score(0.25, "odd", direction="lower"))
     one = JudgedScore("faithfulness", "hash", 0.0, 1.0)
     table.count_request(run, scores, [one])
     found = {each.counted.score: each.counted for each in table.slots(0, unfinished=True)}
@@ -201,14 +182,14 @@ def test_slots_say_what_they_are_of(table, runs):
 def test_the_clock_shows_unix_time(runs):
     table = QualityTable()
     before = time.time()
-    table.count_request(runs(), _scores(_score(0.5)), ())
+    table.count_request(runs(), _scores(make_score(0.5)), ())
     (found,) = table.slots(0, unfinished=True)
     assert before - SLOT_S - 60 < found.at < before + SLOT_S + 60
 
 
 def test_a_request_that_comes_twice_counts_once(table, runs):
-    run, free = runs(), _scores(_score(0.5))
-    scores = free | _scores(_score(1.0, "faithfulness", method="llm"))
+    run, free = runs(), _scores(make_score(0.5))
+    scores = free | _scores(make_score(1.0, "faithfulness", method="llm"))
     counted, *again = [table.count_request(run, free, [FAITHFULNESS]) for _ in range(3)]
     assert again == [None, None]
     table.count_judged(counted, scores, [FAITHFULNESS], 1.0)
@@ -228,7 +209,7 @@ def test_a_window_is_the_last_while_and_totals_are_all_time(table, runs, clock):
     """By five minutes, beyond three hours by hours, for a day."""
     clock.now = 40 * HOUR_S
     for hour in range(30):
-        table.count_request(runs(), _scores(_score(hour / 30)), ())
+        table.count_request(runs(), _scores(make_score(hour / 30)), ())
         if hour < 29:
             clock.now += HOUR_S
 
@@ -245,7 +226,7 @@ def test_a_window_is_the_last_while_and_totals_are_all_time(table, runs, clock):
 def test_workflows_are_apart_and_together(table, runs):
     for workflow, value in (("a", 1.0), ("b", 0.0), (None, 0.5)):
         for _ in range(5):
-            table.count_request(runs(workflow), _scores(_score(value)), ())
+            table.count_request(runs(workflow), _scores(make_score(value)), ())
     assert table.estimate("lexical_groundedness", "a", HOUR_S).mean == 1.0
     assert table.estimate("lexical_groundedness", "", HOUR_S).mean == 0.5
     assert table.estimate("lexical_groundedness", None, HOUR_S).n_requests == 15
@@ -259,7 +240,7 @@ def test_workflows_are_apart_and_together(table, runs):
 def test_workflows_without_end_are_counted_together(clock, runs, valued):
     table = QualityTable(clock, most=10)
     for number in range(1000):
-        scores = _scores(_score(0.5) if valued else _score(None, status="missing_input"))
+        scores = _scores(make_score(0.5) if valued else make_score(None, status="missing_input"))
         judged = [FAITHFULNESS] if valued else ()
         counted = table.count_request(runs(f"w{number}"), scores, judged)
         table.count_judged(counted, scores, judged, 1.0)
@@ -273,7 +254,7 @@ def test_workflows_without_end_are_counted_together(clock, runs, valued):
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 @pytest.mark.filterwarnings("ignore:.*multi-threaded:DeprecationWarning")
 def test_a_forked_child_begins_anew(table, runs):
-    table.count_request(runs(), _scores(_score(0.5)), ())
+    table.count_request(runs(), _scores(make_score(0.5)), ())
     child = os.fork()
     if not child:
         try:
@@ -297,12 +278,12 @@ def _sessions(table, clock, alike, named, hours=3):
         for _ in range(5):  # the turns of one come in between those of others
             for number, same in sessions:
                 value = same if chance.random() < alike else float(chance.random() < 0.7)
-                table.count_request(made(**named(number)), _scores(_score(value)), ())
+                table.count_request(made(**named(number)), _scores(make_score(value)), ())
         clock.now += SLOT_S
 
 
 NAMED = {
-    "by an id": lambda number: {"conversation": f"c{number}"},
+    "by an id": lambda number: {"conversation_id": f"c{number}"},
     "by the same question": lambda number: {"question": f"about {number}"},
 }
 
@@ -334,7 +315,7 @@ def test_of_more_conversations_than_are_tracked_a_sample_says_the_same(clock, ru
     assert found.n_conversations == pytest.approx(24 * 240, rel=0.1)
     clock.now += HOUR_S
     for _ in range(6):
-        table.count_request(runs("later", conversation="c"), _scores(_score(1.0)), ())
+        table.count_request(runs("later", conversation_id="c"), _scores(make_score(1.0)), ())
         clock.now += HOUR_S
     assert table._conversations._one_in == 1
 
@@ -347,22 +328,20 @@ def test_how_many_conversations_there_are_is_said(clock):
     assert not found.has_few_conversations
     clock.now += 3 * HOUR_S
     made = Runs()
+    made.made = 10_000
     for number in range(60):
-        run = RagRun(
-            sample=RagSample(question="q", contexts=["c"], answer="a", name="few"), run_id=f"few {number}",
-            framework="manual", started_ns=1, ended_ns=2, conversation_id=f"few {number % 12}",
-        )  # fmt: skip
-        table.count_request(run, _scores(_score(float(number % 2))), ())
+        run = made("few", conversation_id=f"few {number % 12}")
+        table.count_request(run, _scores(make_score(float(number % 2))), ())
     found = table.estimate("lexical_groundedness", "few", HOUR_S)
     assert (found.n_conversations, found.has_few_conversations) == (12, True)
     assert "few: 12" in str(found)
-    table.count_request(made("alone"), _scores(_score(1.0)), ())
+    table.count_request(made("alone"), _scores(make_score(1.0)), ())
     assert table.estimate("lexical_groundedness", "alone", HOUR_S).n_conversations is None
 
 
 def test_who_comes_back_after_half_an_hour_begins_another_conversation(clock, table, runs):
     for _ in range(3):
-        table.count_request(runs(conversation="c"), _scores(_score(1.0)), ())
+        table.count_request(runs(conversation_id="c"), _scores(make_score(1.0)), ())
         clock.now += 1801
     assert table.estimate("lexical_groundedness", None, 3 * HOUR_S).n_conversations is None
 
@@ -370,7 +349,7 @@ def test_who_comes_back_after_half_an_hour_begins_another_conversation(clock, ta
 def test_a_question_that_everybody_asks_is_not_one_conversation(clock, table, runs):
     chance = random.Random(7)
     for _ in range(2000):
-        table.count_request(runs(question="hello"), _scores(_score(float(chance.random() < 0.7))), ())
+        table.count_request(runs(question="hello"), _scores(make_score(float(chance.random() < 0.7))), ())
     assert table.estimate("lexical_groundedness", None, HOUR_S).design_effect < 1.25
 
 

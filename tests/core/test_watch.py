@@ -215,17 +215,6 @@ def test_two_environments_of_a_service_are_watched_apart() -> None:
     assert watch.mark("shop") == 2
 
 
-def test_another_judge_is_another_quantity() -> None:
-    def of(judge: str, mean: float) -> QualitySums:
-        return _one(mean, score="faithfulness", judge=judge, sums=_judged(mean))
-
-    watch = Watch()
-    assert watch.take(_slots((of("a", 0.8), of("b", 0.6)), last=FALL + 5 * DAY)) == []
-    changes = _changes(Watch().take(_slots((of("a", 0.8), of("a", 0.6)), last=FALL + 0.5 * DAY)))
-    assert [change.score for change in changes] == ["faithfulness"]
-    assert changes[0].now.mean == pytest.approx(0.6, abs=0.02)
-
-
 def _by(judge: str, mean: float) -> QualitySums:
     return _one(mean, score="faithfulness", judge=judge, sums=_judged(mean))
 

@@ -7,24 +7,16 @@ import time
 from collections.abc import Iterator
 
 import pytest
+from fakes_quality import make_change
 from hypothesis import given, settings
 from hypothesis import strategies as some
 
 from ragmeter._runtime.guard import ErrorLog, Guard
 from ragmeter.exporters.changes import NotTakenError
-from ragmeter.quality.estimates import Estimate
 from ragmeter.watch.change import Change
 from ragmeter.watch.notify import Notifier
 from ragmeter.watch.watch import ChangeNotice
 from ragmeter.watch.webhook_retry import LONGEST_PAUSE_S, MAX_WAITING, PATIENCE_S, WebhookRetry
-
-MEAN = Estimate(mean=0.5, lower=0.4, upper=0.6, n_requests=9, n_judged=9, method="all")
-
-
-def _change(name: str = "goodness") -> Change:
-    return Change(
-        score=name, workflow="qa", since=0.0, at=1.0, before=MEAN, now=MEAN, evidence=2.0, kind="fell"
-    )  # fmt: skip
 
 
 class Hook:
@@ -63,7 +55,7 @@ class Case:
         )
 
     def offer(self, name: str = "goodness", claim: str | None = "claim") -> bool:
-        return self.redelivering.offer(_change(name), name, {}, claim)
+        return self.redelivering.offer(make_change(name), name, {}, claim)
 
     def run(self, seconds: float) -> None:
         """Let time pass, as the thread that tells would."""
@@ -170,7 +162,7 @@ def test_others_hear_at_once_and_once_and_a_flush_waits_for_the_webhook(
 ) -> None:
     telling, webhook, heard = hook
     webhook.away = True
-    telling.put(ChangeNotice(_change(), {}))
+    telling.put(ChangeNotice(make_change(), {}))
     assert not telling.flush(time.monotonic() + 2.0)
     assert len(heard) == 1
     webhook.away = False

@@ -3,27 +3,20 @@
 import re
 
 import pytest
+from fakes_quality import make_change, make_mean
 
 from ragmeter.exporters.change_words import LANGUAGES, _texts, change_words
 from ragmeter.exporters.changes import ChangeNote, NewSince
-from ragmeter.quality.estimates import Estimate
-from ragmeter.watch.change import Change
 from ragmeter.watch.wording import word_change
 
 NOTES = sorted(key.removeprefix("note_") for key in _texts()["en"] if key.startswith("note_"))
 SINCE = 1_763_812_800.0
 
 
-def mean(value):
-    return Estimate(mean=value, lower=value - 0.05, upper=value + 0.05, n_requests=9, n_judged=9, method="all")
-
-
 def change(kind, *, rises=False, **fields):
-    before, now = (mean(0.55), mean(0.86)) if rises else (mean(0.86), mean(0.55))
-    given = {"workflow": "", "service": "shop", **fields}
-    return Change(
-        score="support", kind=kind, since=SINCE, at=SINCE, before=before, now=now, evidence=2.0, **given
-    )  # fmt: skip
+    before, now = (make_mean(value, 0.05) for value in ((0.55, 0.86) if rises else (0.86, 0.55)))
+    given = {"workflow": "", "service": "shop", "since": SINCE, "at": SINCE, **fields}
+    return make_change("support", kind=kind, before=before, now=now, **given)
 
 
 def test_every_language_has_the_same_texts():
