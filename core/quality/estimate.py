@@ -20,6 +20,7 @@ from typing import NamedTuple
 from ragmeter.metrics._display.mean_interval import (
     LEAST_FOR_MEAN,
     PSEUDO_RESIDUAL,
+    clip_to_unit,
     interval_of_mean,
     student_quantile,
     variance_of_mean,
@@ -112,10 +113,10 @@ def always_valid_half(variance: float, n: float, alpha: float = MISSES) -> float
 def _estimate_free(m: FreeMoments, effect: float, alike: Clustering | None) -> Estimate:
     bounds = None
     if m.wb:
-        bounds = _unit(m.x / m.wb), _unit((m.x + m.wb - m.kd) / m.wb)
+        bounds = clip_to_unit(m.x / m.wb), clip_to_unit((m.x + m.wb - m.kd) / m.wb)
     found: _CorrectedMean | None = None
     if m.kd:
-        mean = _unit(m.x / m.kd)
+        mean = clip_to_unit(m.x / m.kd)
         found = _CorrectedMean(mean, variance_of_mean(m.kd, m.x, m.xx), mean, m.kd)
     return replace(
         _with_interval(found, m.kd, 1.0, effect, "all", alike),
@@ -150,7 +151,7 @@ def _estimate_judged(
         n_judged=round(m.k),
         unscored=max(0.0, m.wb - m.wd) / m.w if m.w else 0.0,
         undefined=max(0.0, m.w - m.wb) / m.w if m.w else 0.0,
-        bounds=(_unit(m.wl / m.wb), _unit(m.wu / m.wb)) if m.wb else None,
+        bounds=(clip_to_unit(m.wl / m.wb), clip_to_unit(m.wu / m.wb)) if m.wb else None,
     )
 
 
@@ -190,8 +191,8 @@ def _correct_mean(
         variance *= 1.0 + distance**2 * m.q / spread
         variance += slope**2 * target_variance
     plain = k_eff / max(1.0, k_eff - 1.0) * (see + guard) / m.w**2
-    mean = _unit(mean_y + slope * distance)
-    return _CorrectedMean(mean, variance, _unit(mean_y), k_eff, plain / variance)
+    mean = clip_to_unit(mean_y + slope * distance)
+    return _CorrectedMean(mean, variance, clip_to_unit(mean_y), k_eff, plain / variance)
 
 
 def _with_interval(
@@ -239,8 +240,3 @@ def _with_interval(
         design_effect=effect,
         n_conversations=None if alike is None else round(alike.conversations),
     )
-
-
-def _unit(value: float) -> float:
-    """Clip `value` to [0, 1], against rounding errors."""
-    return min(1.0, max(0.0, value))

@@ -15,7 +15,7 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
-from ragmeter.metrics._display.mean_interval import NORMAL_QUANTILE
+from ragmeter.metrics._display.mean_interval import NORMAL_QUANTILE, clip_to_unit
 
 from .agreement import Confusion
 
@@ -84,15 +84,11 @@ def transport_share(judge_good: float, k_eff: float, errors: Confusion) -> Trans
     shift = 2 * z2 * (share * of_good - (1 - share) * of_bad)
     spread = p * (1 - p) / judged + share**2 * of_good + (1 - share) ** 2 * of_bad
     half = NORMAL_QUANTILE * math.sqrt(spread) / youden
-    inside = _unit(share)
+    inside = clip_to_unit(share)
     return TransportedShare(
         share=inside,
-        lower=min(inside, _unit(share + shift - half)),
-        upper=max(inside, _unit(share + shift + half)),
+        lower=min(inside, clip_to_unit(share + shift - half)),
+        upper=max(inside, clip_to_unit(share + shift + half)),
         status="ok",
         n_labelled=n,
     )
-
-
-def _unit(value: float) -> float:
-    return min(1.0, max(0.0, value))

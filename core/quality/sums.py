@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 from ragmeter.exporters.protocol import QualitySums, RagRun
 from ragmeter.metrics import Score
+from ragmeter.metrics._display.mean_interval import scale_to_unit
 from ragmeter.metrics._process import fork
 
 from ._holdings import PARTS_SHARE, AnySeries, HeldSeries, Holdings, Room
@@ -246,7 +247,7 @@ class QualityTable:
         objective = self._objectives.of(score, workflow)
         return replace(
             estimate(found.sums, design_effect=found.effect),
-            objective=None if objective is None else _scale_to_unit(objective.threshold, *found.range),
+            objective=None if objective is None else scale_to_unit(objective.threshold, *found.range),
             objective_share=None if objective is None else objective.share,
         )
 
@@ -369,7 +370,7 @@ def _count_free(
             objective = None if objectives is None else objectives[name]
             low = objective is not None and objective.is_low(value)
             if lowest != 0.0 or highest != 1.0:
-                value = _scale_to_unit(value, lowest, highest)
+                value = scale_to_unit(value, lowest, highest)
         for family in families:
             series = family.free.get(name)
             if series is None:
@@ -422,12 +423,12 @@ def _count_judged(
     if value is not None and status == "ok":
         low = objective is not None and objective.is_low(value)
         if lowest != 0.0 or highest != 1.0:
-            value = _scale_to_unit(value, lowest, highest)
+            value = scale_to_unit(value, lowest, highest)
         sums.judged(x, probability, value, low=low, by_chance=by_chance)
         return value
     if status == "partial":
-        lower = 0.0 if score.lower is None else _scale_to_unit(score.lower, lowest, highest)
-        upper = 1.0 if score.upper is None else _scale_to_unit(score.upper, lowest, highest)
+        lower = 0.0 if score.lower is None else scale_to_unit(score.lower, lowest, highest)
+        upper = 1.0 if score.upper is None else scale_to_unit(score.upper, lowest, highest)
         sums.judged(x, probability, None, lower=lower, upper=upper)
     else:
         # A score whose input turns out to be missing only when it is measured has no value in principle,
@@ -435,8 +436,3 @@ def _count_judged(
         undefined = status in ("undefined", "missing_input")
         sums.judged(x, probability, None, undefined=undefined)
     return None
-
-
-def _scale_to_unit(value: float, lowest: float, highest: float) -> float:
-    """Return the position of `value` in a range: 0 to 1."""
-    return min(1.0, max(0.0, (value - lowest) / (highest - lowest)))

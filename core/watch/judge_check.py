@@ -19,6 +19,7 @@ from ragmeter._runtime.loop import LastingLoop
 from ragmeter._runtime.queue import WorkerQueue
 from ragmeter._runtime.threads import is_ending
 from ragmeter.metrics import Metric, Score
+from ragmeter.metrics._display.mean_interval import scale_to_unit
 from ragmeter.metrics._process import fork
 from ragmeter.metrics.judge.bypass_cache import bypassing_cache
 from ragmeter.metrics.judge.protocol import Judge
@@ -27,15 +28,7 @@ from ragmeter.quality.sums import unix_clock
 from ragmeter.requests.scope import leave_host
 
 from .change import Change
-from .judge_drift import (
-    LEAST_REQUESTS,
-    Drift,
-    FrozenRequest,
-    Standing,
-    drift_change,
-    read_frozen,
-    scale_to_unit,
-)
+from .judge_drift import LEAST_REQUESTS, Drift, FrozenRequest, Standing, drift_change, read_frozen
 
 __all__ = ["JudgeCheck", "judge_check_of"]
 

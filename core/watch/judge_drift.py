@@ -6,7 +6,6 @@ worse. Called by `ragmeter.watch.judge_check`, which runs the rounds; calls no j
 
 from __future__ import annotations
 
-import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +15,7 @@ from pydantic import ValidationError
 
 from ragmeter.exporters.changes import ChangeNote, JudgeDrift
 from ragmeter.metrics import ConfigurationError, RagSample
+from ragmeter.metrics._display.mean_interval import scale_to_unit
 from ragmeter.metrics._files.rows import BadRow, read_rows
 from ragmeter.quality.estimate import difference_interval, estimate
 from ragmeter.quality.moments import FreeMoments, JudgedMoments
@@ -112,17 +112,6 @@ def _verdicts(given: Mapping[str, Any], scores: Collection[str]) -> dict[str, fl
         if value is not None and (not is_object or score.get("status", "ok") == "ok"):
             found[name] = scale_to_unit(float(value), lowest, highest)
     return found
-
-
-def scale_to_unit(value: float, lowest: float | None, highest: float | None) -> float:
-    """Scale `value` from its range to 0 to 1.
-
-    Raises:
-        ValueError: The range is open or empty, or the value is not finite.
-    """
-    if lowest is None or highest is None or not lowest < highest or not math.isfinite(value):
-        raise ValueError("a verdict has a range with two ends")
-    return min(1.0, max(0.0, (value - lowest) / (highest - lowest)))
 
 
 def drift_change(drift: Drift, pairs: Sequence[tuple[float, float]], since: float) -> Change:

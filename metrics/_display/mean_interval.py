@@ -24,6 +24,22 @@ PSEUDO_RESIDUAL = 0.5
 """Squared residuals of size 1 added to the observed ones: ten equal values do not prove zero variance."""
 
 
+def clip_to_unit(value: float) -> float:
+    """Return `value`, or the nearer of 0 and 1 if it is not between them."""
+    return min(1.0, max(0.0, value))
+
+
+def scale_to_unit(value: float, lowest: float | None, highest: float | None) -> float:
+    """Return the position of `value` in a range, 0 to 1.
+
+    Raises:
+        ValueError: The range is open or empty, or the value is not finite.
+    """
+    if lowest is None or highest is None or not lowest < highest or not math.isfinite(value):
+        raise ValueError(f"{value!r} has no position from {lowest!r} to {highest!r}")
+    return clip_to_unit((value - lowest) / (highest - lowest))
+
+
 def student_quantile(degrees: float, normal: float = NORMAL_QUANTILE) -> float:
     """Return a quantile of Student's t: exact for one and two degrees, else by Fisher's expansion in 1/degrees.
 
@@ -136,7 +152,7 @@ def interval_of_sums(
             mean + half if highest is None else min(highest, mean + half),
         )
     width = highest - lowest
-    unit = min(1.0, max(0.0, (mean - lowest) / width))
+    unit = scale_to_unit(mean, lowest, highest)
     variance = variance_of_mean(
         n, (total - n * lowest) / width, (squares - 2 * lowest * total + n * lowest * lowest) / width**2
     )
