@@ -303,21 +303,25 @@ def test_requests_of_a_conversation_that_resemble_each_other_have_a_design_effec
         )
 
 
-def test_of_more_conversations_than_are_tracked_a_sample_says_the_same(clock, runs, monkeypatch):
+def test_of_more_conversations_than_are_tracked_a_sample_says_the_same(monkeypatch):
     """Twenty have turns at a time, and 140 are not silent for half an hour yet."""
     monkeypatch.setattr(conversations, "MAX_OPEN", 15)
     monkeypatch.setattr(conversations, "hash", lambda name: crc32(repr(name).encode()), raising=False)
-    table = QualityTable(clock)
-    _sessions(table, clock, 0.9, NAMED["by an id"], hours=24)
-    assert len(table._conversations._open) <= 15
-    found = table.estimate("lexical_groundedness", None, 24 * HOUR_S)
+    chance, sums, tracked = random.Random(3), FreeMoments(), conversations.Conversations()
+    for slot in range(500):
+        sessions = [(20 * slot + number, float(chance.random() < 0.7)) for number in range(20)]
+        for number, same in sessions * 5:
+            value = same if chance.random() < 0.9 else float(chance.random() < 0.7)
+            sums.add_value(value)
+            if (one := tracked.of(f"c{number}", None, slot * SLOT_S)) is not None:
+                one.add("all", 0, sums, 1.0, value, slot * SLOT_S)
+    assert len(tracked._open) <= 15
+    found = sums.clustering()
     assert found.design_effect == pytest.approx(1 + 4 * 0.81, rel=0.1)
-    assert found.n_conversations == pytest.approx(24 * 240, rel=0.1)
-    clock.now += HOUR_S
-    for _ in range(6):
-        table.count_request(runs("later", conversation_id="c"), _scores(make_score(1.0)), ())
-        clock.now += HOUR_S
-    assert table._conversations._one_in == 1
+    assert found.conversations == pytest.approx(500 * 20, rel=0.4)
+    for hour in range(6):
+        tracked.of("later", None, 1e6 + hour * HOUR_S)
+    assert tracked._one_in == 1
 
 
 def test_how_many_conversations_there_are_is_said(clock):
