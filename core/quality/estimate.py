@@ -225,7 +225,7 @@ def _with_interval(
             measured=found.measured,
             used=used,
             effect=effect,
-            clusters=None if alike is None else alike.effective,
+            clusters=None if alike is None else alike.conversations,
         )
         if wilson:
             mean, gain, method = found.measured if values >= LEAST_FOR_MEAN else None, 1.0, "wilson"

@@ -42,9 +42,6 @@ class Clustering(NamedTuple):
 
     conversations: float
     """Number of conversations; a value without one counts as one."""
-    effective: float
-    """Number of conversations of equal length with the same information: a few long ones outweigh many (Kish,
-    *Survey Sampling*, 1965)."""
     design_effect: float
     """Ratio of the variance of the mean to that of independent values; at least 1. Σ over conversations of (Σ
     w (x - mean))², by Σ w² (x - mean)²: the variance of a ratio of totals of clusters (Cochran, *Sampling
@@ -112,9 +109,9 @@ class Moments(ABC):
         effective = values.weight**2 / (values.squared_weights + self.cn)
         conversations = max(self.kd - self.r, effective, 1.0)
         if not alone:
-            return Clustering(conversations, effective, 1.0)
+            return Clustering(conversations, 1.0)
         few = conversations / max(1.0, conversations - 1.0)
-        return Clustering(conversations, effective, max(1.0, few * together / alone))
+        return Clustering(conversations, max(1.0, few * together / alone))
 
     @abstractmethod
     def measured_values(self) -> MeasuredValues:

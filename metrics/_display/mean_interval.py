@@ -99,8 +99,8 @@ def interval_of_mean(
         measured: The mean of the measured values, before any correction, for Wilson's interval.
         used: Degrees of freedom used by the mean.
         effect: Ratio of the variance to that of independent values.
-        clusters: Effective number of groups of similar values; None: all are independent. With groups the
-            interval is Wilson's with Student's quantile, for the number of values with this variance.
+        clusters: Number of groups of similar values; None: all are independent. With groups the interval is
+            Wilson's with Student's quantile, for the number of values with this variance.
     """
     if clusters is not None:
         quantile = student_quantile(clusters - 1)
