@@ -59,4 +59,5 @@ REQUESTS = ExaminationPart("requests")
 
 def worst(findings: Iterable[Finding]) -> State:
     """Return the worst state among `findings`; ``ok`` if there are none."""
-    return max((one.state for one in findings), key=_ORDER.index, default="ok")
+    states: set[State] = {one.state for one in findings}
+    return max(states, key=_ORDER.index) if states else "ok"

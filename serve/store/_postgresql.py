@@ -157,7 +157,8 @@ class Server(Home):
         url = _read(address)
         self.shown = url.set(drivername="postgresql", query={}).render_as_string(hide_password=True)
         self._secret = str(url.password or "")
-        self.writer = _Open()
+        self._open = _Open()
+        self.writer = self._open
         self._writing = threading.Lock()
         self._used = threading.Condition()
         self._in_use = 0
@@ -191,12 +192,12 @@ class Server(Home):
     def transaction(self) -> Iterator[Database]:
         """Write in a transaction, after waiting for other writers."""
         with self._writing, self._borrowed_connection() as connection, connection.begin():
-            self.writer.connection = connection
+            self._open.connection = connection
             try:
                 self.writer.execute("SELECT pg_advisory_xact_lock(?)", (_WRITING,))
                 yield self.writer
             finally:
-                self.writer.connection = None
+                self._open.connection = None
 
     @contextmanager
     def moment(self) -> Iterator[Database]:

@@ -120,7 +120,8 @@ class File(Home):
         try:
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._lock_file = _lock_beside(path)
-            self.writer = _open_for_writing(path)
+            self._connection = _open_for_writing(path)
+            self.writer = self._connection
         except (OSError, sqlite3.Error) as error:
             self._let_go()
             why = self.why(error)
@@ -139,7 +140,7 @@ class File(Home):
         self.writer.execute(f"PRAGMA journal_size_limit = {max(max_bytes // 16, 1 << 20)}")
 
     @contextmanager
-    def transaction(self) -> Iterator[_StoreConnection]:
+    def transaction(self) -> Iterator[Database]:
         """Write in a transaction."""
         self.writer.execute("BEGIN IMMEDIATE")
         try:
@@ -207,7 +208,7 @@ class File(Home):
             self._closed = True
         while not self._idle.empty():
             self._idle.get().close()
-        self.writer.close()
+        self._connection.close()
         self._let_go()
 
     def _let_go(self) -> None:
