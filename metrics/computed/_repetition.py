@@ -6,14 +6,19 @@ boilerplate, and `duplicate_ratio`, which compares whole chunks, is 0 for all of
 
 from collections import Counter
 from collections.abc import Sequence
-from itertools import chain
+from itertools import chain, islice
 from typing import NamedTuple
 
 _SIZE = 5
 _LEAST_SHARE = 0.6
 
 
-_RUNS = [slice(at, at + _SIZE) for at in range(1000)]
+def _runs(length: int) -> list[slice]:
+    return [slice(at, at + _SIZE) for at in range(length)]
+
+
+_LONGEST = 1000
+_RUNS = _runs(_LONGEST)
 """Made once: creating them costs as much as splitting."""
 
 
@@ -39,8 +44,8 @@ class Repetitions(NamedTuple):
     """The pairs that share most of the smaller one, in order."""
 
 
-def repetitions(chunks: Sequence[str]) -> Repetitions:
-    """Compare chunks, with one character per token, by their runs of five tokens.
+def repetitions(chunks: Sequence[Sequence[str]]) -> Repetitions:
+    """Compare chunks by their runs of five tokens: lists of tokens, or texts with one character per token.
 
     A chunk of fewer tokens is one run.  Linear in the tokens.
     """
@@ -50,8 +55,8 @@ def repetitions(chunks: Sequence[str]) -> Repetitions:
     total = sum(map(len, sets))
     if not total:
         return Repetitions(None, [])
-    seen: set[str] = set()
-    first: dict[str, int] = {}
+    seen: set[object] = set()
+    first: dict[object, int] = {}
     repeated, known, smallest = 0, 0, total
     pairs: list[Repetition] = []
     for number, own in enumerate(sets):
@@ -73,15 +78,17 @@ def repetitions(chunks: Sequence[str]) -> Repetitions:
     return Repetitions(repeated / total, pairs)
 
 
-def _shingles(words: str) -> frozenset[str]:
-    count = max(1, len(words) - _SIZE + 1) if words else 0
-    if count > len(_RUNS):
-        return frozenset([words[at : at + _SIZE] for at in range(count)])
-    return frozenset(map(words.__getitem__, _RUNS[:count]))
+def _shingles(words: Sequence[str]) -> frozenset[object]:
+    if len(words) < _SIZE:
+        return frozenset({tuple(words)} if words else ())
+    if isinstance(words, str):
+        runs = islice(_RUNS if len(words) < _LONGEST else _runs(len(words)), len(words) - _SIZE + 1)
+        return frozenset([words[run] for run in runs])
+    return frozenset(zip(*[words[start:] for start in range(_SIZE)], strict=False))
 
 
 def _pairs(
-    number: int, again: frozenset[str], first: dict[str, int], sets: Sequence[frozenset[str]]
+    number: int, again: frozenset[object], first: dict[object, int], sets: Sequence[frozenset[object]]
 ) -> list[Repetition]:
     found: list[Repetition] = []
     for earlier, count in sorted(Counter(map(first.__getitem__, again)).items()):

@@ -14,8 +14,7 @@ from ragmeter.metrics._display.wording import number_of, percent
 from ragmeter.metrics.protocol import ComputedMetric, scores_without_value, too_long_scores
 from ragmeter.metrics.sample import RagSample, RetrievedContext
 from ragmeter.metrics.score import Score, ScoreItem
-from ragmeter.metrics.text.analysis import analyse, analyse_all
-from ragmeter.metrics.text.encoding import encode_with_han
+from ragmeter.metrics.text.analysis import analyse, analyse_all, comparable_tokens
 
 from ._repetition import Repetition, repetitions
 from .precision_recall_f1 import MOST_ITEMS
@@ -143,7 +142,7 @@ class RetrievalHealth(ComputedMetric):
         )
 
     def _read(self, texts: Sequence[str]) -> tuple[Score, Score]:
-        tokens = encode_with_han(analyse_all(texts))
+        tokens = comparable_tokens(analyse_all(texts))
         share, pairs = repetitions(tokens)
         items = [
             ScoreItem(f"chunk-{pair.chunk + 1}", False, None, None, _repeats(pair), pair.share)

@@ -23,13 +23,23 @@ from .tokens import (
     content_of,
     content_set_of,
     has_han,
+    is_han,
     line_tokens,
     runs_of_lines,
     tokens_of_lines,
     tokens_of_runs,
 )
 
-__all__ = ["Analysis", "analyse", "analyse_all", "forget_texts", "latest", "limit_texts", "shared"]
+__all__ = [
+    "Analysis",
+    "analyse",
+    "analyse_all",
+    "comparable_tokens",
+    "forget_texts",
+    "latest",
+    "limit_texts",
+    "shared",
+]
 
 T = TypeVar("T")
 
@@ -252,6 +262,41 @@ class Analysis:
                 starts.append(at + 1)
                 kept.append(sets[at + 1])
         return starts, kept
+
+
+class _Codes(dict[str, str]):
+    """Word → a character that is no token of any text, for texts that are compared."""
+
+    def __missing__(self, word: str) -> str:
+        number = len(self)
+        code = self[word] = chr(number + (_PRIVATE if number < _NEAR else _FAR - _NEAR))
+        return code
+
+
+_PRIVATE, _FAR = 0xE000, 0xF0000
+_NEAR = 0xF900 - _PRIVATE
+"""Largest number of two-byte codes; texts with others need twice the memory and time."""
+_MOST_CODES = _NEAR + 0x110000 - _FAR
+
+
+def comparable_tokens(texts: Sequence[Analysis]) -> Sequence[Sequence[str]]:
+    """Return the tokens of texts for comparison with each other.
+
+    If one has Han characters, each token is a character: a Han character represents itself, a word becomes
+    one that only these texts have, so that a chunk is one string and not a list of hundreds.
+    """
+    if not any(one.has_han for one in texts):
+        return [one.tokens for one in texts]
+    runs = [one.marked_runs if one.has_han else one.tokens for one in texts]
+    if sum(map(len, runs)) > _MOST_CODES:
+        return [one.tokens for one in texts]
+    codes = _Codes()
+    return [
+        "".join(
+            [run if "\u3400" <= run < "\ua000" or is_han(run) else codes[run] for run in own if run != MARK]
+        )
+        for own in runs
+    ]
 
 
 class _Memory:

@@ -1,23 +1,20 @@
 """Write tokens as characters: token lists become strings, which compare several times faster.
 
-The matching of chunks and sentences, `overlap` and the search for repetitions call this. Two metrics match the
-same texts of one request: the encoding for the first is cached for the second, until the next request.
+The matching of chunks and sentences and `overlap` call this. Two metrics match the same texts of one request:
+the encoding for the first is cached for the second, until the next request.
 """
 
 from collections.abc import Iterable, Sequence
 from itertools import chain, count, islice, repeat
 
 from ragmeter.metrics._process.lazy_attribute import lazy_attribute
-from ragmeter.metrics.errors import TooLongError
 
-from .analysis import Analysis, analyse, latest
-from .tokens import LEAST_HAN, MARK, is_han
+from .analysis import analyse, latest
+from .tokens import MARK
 
-__all__ = ["EncodedPair", "encode", "encode_with_han", "encoded_pair"]
+__all__ = ["EncodedPair", "encode", "encoded_pair"]
 
 _ALPHABET_SIZE = 0x110000
-_FEW, _MANY = range(0xE000, 0xF900), range(0x40000, _ALPHABET_SIZE)
-"""Characters that are no token of any text; texts with the latter need twice the memory and time."""
 
 
 def _with_marks(texts: Iterable[Sequence[str]]) -> list[str]:
@@ -53,22 +50,6 @@ def _encode(golden: Sequence[str], retrieved: Iterable[str]) -> tuple[list[str],
     found = "".join(map(alphabet.get, retrieved, repeat("")))
     # Nothing follows the last mark.
     return wanted.split(MARK)[:-1], found.split(MARK)[:-1]
-
-
-def encode_with_han(texts: Iterable[Analysis]) -> list[str]:
-    """Encode the tokens of texts as characters; a Han character represents itself.
-
-    Raises:
-        TooLongError: They have more than 850,000 distinct words.
-    """
-    runs = [one.marked_runs if one.has_han else one.tokens for one in texts]
-    distinct = dict.fromkeys(chain.from_iterable(runs))
-    if len(distinct) > len(_MANY):
-        raise TooLongError(f"texts with {len(distinct)} distinct words to compare")
-    codes = dict(zip(distinct, map(chr, _FEW if len(distinct) <= len(_FEW) else _MANY), strict=False))
-    codes.update((run, run) for run in distinct if run >= LEAST_HAN and is_han(run))
-    codes[MARK] = ""
-    return ["".join(map(codes.__getitem__, own)) for own in runs]
 
 
 class EncodedPair:

@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 
 from ragmeter.metrics import RagSample, RetrievalHealth, RetrievedContext
 from ragmeter.metrics.protocol import compute_metric
-from ragmeter.metrics.text import encoding
 
 TEXT = st.text(st.sampled_from(list("ab .中国Д\n")), max_size=80)
 
@@ -69,21 +68,6 @@ def test_a_repeat_names_the_chunk_that_had_it():
     assert score.summary == score.explanation == "chunk-3 is to 100 % in chunk-2; in all 18 %"
     larger = health("one two three four five six", whole)["repeated_context_ratio"]
     assert larger.items[0].reason == "repeats 100 % of chunk-1"
-
-
-@pytest.mark.parametrize("count", [6_000, 7_000])
-@pytest.mark.parametrize("between", [" ", " 灯塔 "])
-def test_chunks_may_have_more_words_than_there_are_short_codes(count, between):
-    words = [f"word{number}" for number in range(count)]
-    got = health(between.join(words), between.join(words))
-    assert got["repeated_context_ratio"].value == 0.5
-    assert got["context_tokens"].value == 2.0 * (count if between == " " else 3 * count - 2)
-
-
-def test_more_distinct_words_than_there_are_characters_are_too_long(monkeypatch):
-    monkeypatch.setattr(encoding, "_MANY", range(2))
-    scores = compute_metric(RetrievalHealth(), RagSample(question="q", contexts=["one two three", "four"]))
-    assert {(score.status, score.error_type) for score in scores} == {("skipped", "too_long")}
 
 
 def test_context_tokens():
