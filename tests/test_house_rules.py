@@ -139,7 +139,7 @@ def test_an_absent_package_is_one_message():
 
 PACKAGES = (
     "pip install 'celery<6,>=5.5' 'opentelemetry-exporter-otlp-proto-grpc<2,>=1.37' "
-    "'opentelemetry-exporter-otlp-proto-http<2,>=1.37' 'opentelemetry-sdk<2,>=1.37' 'rich>=13.7' 'typer>=0.12'"
+    "'opentelemetry-exporter-otlp-proto-http<2,>=1.37' 'opentelemetry-sdk<2,>=1.37' 'rich>=13.7' 'typer>=0.19'"
 )
 """Where nothing is left of what was installed: what the extras are made of, extras of ours among them."""
 
