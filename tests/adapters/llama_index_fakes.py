@@ -4,8 +4,6 @@
 and in which order; `WordEmbedding` counts words, so that retrieval order can be read off the texts.
 """
 
-from __future__ import annotations
-
 import asyncio
 import hashlib
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
