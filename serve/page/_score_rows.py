@@ -9,6 +9,7 @@ from markupsafe import Markup
 
 from ragmeter.metrics import ScoreDirection
 from ragmeter.quality.estimates import Estimate
+from ragmeter.quality.verdict_shares import VERDICT_BAD, VERDICT_NOT_GOOD
 from ragmeter.serve.store import Overview, ScoreSummary
 from ragmeter.serve.store import TrendPoint as StoredPoint
 
@@ -36,6 +37,13 @@ class ScoreRow:
     """Requests without a value by status, the most frequent first."""
     trend: Markup | None
     fell: bool
+
+    @property
+    def parameters(self) -> Mapping[str, str]:
+        """Parameters of the list of its requests; shares of verdicts are in no request, and sort none."""
+        name = self.score.name
+        shares = {VERDICT_BAD: {"verdict": "bad"}, VERDICT_NOT_GOOD: {"sort": ""}}
+        return shares.get(name, {"sort": name})
 
 
 def direction(name: str | None) -> ScoreDirection:

@@ -794,6 +794,20 @@ def test_the_scores_that_need_a_reference_are_known_without_their_metrics():
     assert scores_with_reference() == REFERENCE_SCORES
 
 
+def test_each_score_leads_to_its_requests_and_a_share_of_verdicts_to_those():
+    names = ["support", "verdict_bad", "verdict_not_good"]
+    measured = tuple(replace(OVERVIEW.scores[0], name=name) for name in names)
+    pages = client(FrozenReader(replace(OVERVIEW, scores=measured, others=())), changes=lambda: ())
+    links = [
+        html.unescape(one) for one in re.findall(r'scope="row"><a href="([^"]+)"', pages.get("/scoring").text)
+    ]
+
+    assert [pages.get(one).status_code for one in links] == [200] * len(links)
+    assert [("verdict=bad" in one, "sort=" in one) for one in dict.fromkeys(links)] == [
+        (False, True), (True, False), (False, False)
+    ]  # fmt: skip
+
+
 def test_of_many_services_the_scores_of_the_first_are_shown_and_then_all():
     measured = [replace(OVERVIEW.scores[0], service=one) for one in "abc"]
     many = replace(OVERVIEW, services=dict.fromkeys("abc", 1), scores=tuple(measured), others=())
