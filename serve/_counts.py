@@ -74,7 +74,7 @@ class Counts:
             with self._lock:
                 self._counted["spans"][outcome] += count
 
-    def counted(self, kind: str) -> Mapping[str, int]:
+    def totals(self, kind: str) -> Mapping[str, int]:
         """Return the number of ``exports`` by outcome, or of refused ``spans`` or ``connections`` by reason."""
         with self._lock:
             return dict(self._counted[kind])

@@ -249,18 +249,18 @@ class Server:
         Kafka: ``accepted``, or the reason why they were ignored.
         """
         meter = self.meter.stats()
-        spans = dict(self._counts.counted("spans")) | dict(self._scoring.spans_by_outcome())
+        spans = dict(self._counts.totals("spans")) | dict(self._scoring.spans_by_outcome())
         requests = {"scored": meter.exported, "in_flight": meter.in_flight, **meter.dropped}
         captured = self._scoring.reporter.captured
         partial = self._scoring.reporter.partial
         if captured:
             requests["captured"] = captured
         return {
-            "exports": self._counts.counted("exports"),
+            "exports": self._counts.totals("exports"),
             "spans": spans,
             "requests": {name: count for name, count in requests.items() if count},
             "partial": {"requests": partial} if partial else {},
-            **({"connections": closed} if (closed := self._counts.counted("connections")) else {}),
+            **({"connections": closed} if (closed := self._counts.totals("connections")) else {}),
             "unsent": self._telemetry.unsent(),
             **self._journal.stats(),
             **({} if self._kafka is None else {"messages": self._kafka.messages()}),

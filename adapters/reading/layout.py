@@ -90,8 +90,10 @@ _SOURCE_LINE = re.compile(
 """A line with only the source of a passage."""
 _BOLD = re.compile(r"^[ \t]*(?:[^\w\n]{1,3}[ \t]*)?\*\*(?P<label>[^*\n]{1,120})\*\*[^\n]{0,80}\n", re.MULTILINE)
 _TITLE = re.compile(r"^(#{1,6})[ \t]+(?P<label>[^\n]+)\n", re.MULTILINE)
+_LISTED = r"\(?(?:[A-Za-z]|[IVX]{1,5}|[ivx]{1,5})[.)]"
 _MARK = re.compile(
-    r"\s*(?P<mark>[^\w\s\"'“”«»(){}\[\]<>/\\|$+#&%@:;,.]{1,4}|[=-]{1,3}>|(?P<listed>\(?(?:[A-Za-z]|[IVX]{1,5}|[ivx]{1,5})[.)])"
+    r"\s*(?P<mark>[^\w\s\"'“”«»(){}\[\]<>/\\|$+#&%@:;,.]{1,4}|[=-]{1,3}>"
+    rf"|(?P<listed>{_LISTED})"
     r"|(?=\S*[^\W\d_]|\()[^\s\d]{0,20}\d\S{0,20}[:：.)\]])[ \t]+(?=\S)"
 )
 """A bullet, a sign, a letter or a number before a text: ``→``, ``IV.``, ``chunk_17a:``, ``(score=0.8)``."""
@@ -276,9 +278,8 @@ def _repeated_mark(text: str) -> re.Pattern[str] | None:
     first = _MARK.match(text)
     if first is None:
         return None
-    mark = r"[\da-f.]+".join(map(re.escape, _NUMBER.split(first["mark"])))
-    listed = r"\(?(?:[A-Za-z]|[IVX]{1,5}|[ivx]{1,5})[.)]"
-    rule = re.compile(rf"^[ \t]*{listed if first['listed'] else mark}[ \t]+(?=\S)", re.MULTILINE)
+    mark = _LISTED if first["listed"] else r"[\da-f.]+".join(map(re.escape, _NUMBER.split(first["mark"])))
+    rule = re.compile(rf"^[ \t]*{mark}[ \t]+(?=\S)", re.MULTILINE)
     paragraphs = BLANK.split(text.strip())
     count = len(rule.findall(text))
     return rule if count > 1 and len(paragraphs) in (1, count) and all(map(rule.match, paragraphs)) else None
@@ -379,7 +380,9 @@ def divided(body: str, count: int | None = None) -> Passages:
     trailers = [_TRAILER.search(piece.text or "") for piece in whole]
     if len(whole) > 1 and all(trailers):
         whole = [
-            Document((piece.text or "")[: trailer.start()].strip(), piece.id or _id_of(trailer["label"]))
+            piece._replace(
+                text=trailer.string[: trailer.start()].strip(), id=piece.id or _id_of(trailer["label"])
+            )
             for piece, trailer in zip(whole, trailers, strict=True)
             if trailer
         ]

@@ -192,7 +192,7 @@ class Views:
             return self._snapshots.get(self._sources.reader.facets, filters)
 
         beside = self._threads.submit(read_facets)
-        page = self._listed(asked)
+        page = self._request_page(asked)
         facets = read_facets() if beside.cancel() else beside.result()  # all threads were busy
         over_time, ends = timeline(facets, words, now_ms)
         return {
@@ -346,7 +346,7 @@ class Views:
             ),
         }
 
-    def _listed(self, asked: PageQuery) -> RequestPage:
+    def _request_page(self, asked: PageQuery) -> RequestPage:
         """Return a page of the list."""
         return self._snapshots.get(
             self._sources.reader.requests,
@@ -415,7 +415,7 @@ class Views:
 
     def _neighbours(self, row: RequestRow, asked: PageQuery) -> tuple[RequestRow | None, RequestRow | None]:
         """Return the previous and next request in the list; of a request not in it, None and the first."""
-        rows = self._listed(asked).requests
+        rows = self._request_page(asked).requests
         at = next((i for i, one in enumerate(rows) if one.run_id == row.run_id), None)
         if at is None:
             return None, rows[0] if rows else None

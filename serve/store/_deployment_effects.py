@@ -79,12 +79,14 @@ class DeploymentEffects:
                 or each.whole.values != one.values
                 or not (each.is_settled or each.revision == revision)
             ):
-                each = self._made(database, one, int(revision), now)
+                each = self._effect_of(database, one, int(revision), now)
             found.append(each)
         self._known = kept | {_key(each.whole): each for each in found}
         return found
 
-    def _made(self, database: Database, one: DeploymentView, revision: int, now: float) -> DeploymentEffect:
+    def _effect_of(
+        self, database: Database, one: DeploymentView, revision: int, now: float
+    ) -> DeploymentEffect:
         new, at = one.values[0], one.at_ms
         mine = Filters(service=one.service)
         part = replace(mine, segment=f"metadata.{new.name}:{new.value}")

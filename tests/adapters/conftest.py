@@ -1,4 +1,4 @@
-"""Fixtures of all adapter tests, and what frameworks do that is theirs to mend."""
+"""Fixtures of all adapter tests; warnings of frameworks that only they can mend are ignored."""
 
 import gc
 import warnings

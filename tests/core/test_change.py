@@ -182,7 +182,7 @@ def test_what_is_accepted_soon_is_learned_first():
     assert traffic.last.baseline == pytest.approx(0.5, abs=0.05)
 
 
-def test_what_was_changed_on_purpose_begins_anew():
+def test_what_was_changed_on_purpose_starts_over():
     traffic = _LEARNED.copy()
     assert traffic.detector.step(traffic.now, _block([])).status == "watching"
 

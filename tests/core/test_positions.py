@@ -141,7 +141,7 @@ def test_threads_lose_no_value():
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 @pytest.mark.filterwarnings("ignore:.*multi-threaded:DeprecationWarning")
-def test_a_forked_child_begins_anew_and_waits_for_no_lock(early):
+def test_a_forked_child_starts_over_and_waits_for_no_lock(early):
     _place(early, 1.0)
     early._lock.acquire()
     child = os.fork()

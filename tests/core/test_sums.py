@@ -252,7 +252,7 @@ def test_workflows_without_end_are_counted_together(clock, runs, valued):
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 @pytest.mark.filterwarnings("ignore:.*multi-threaded:DeprecationWarning")
-def test_a_forked_child_begins_anew(table, runs):
+def test_a_forked_child_starts_over(table, runs):
     table.count_request(runs(), _scores(make_score(0.5)), ())
     child = os.fork()
     if not child:

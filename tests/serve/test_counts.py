@@ -13,7 +13,7 @@ def test_refusals_close_together_are_of_one_time():
         Overload(from_ms=1_000_000, until_ms=1_089_000, refused=3, why={"full": 2, "too many": 1}),
         Overload(from_ms=1_150_000, until_ms=1_150_000, refused=2, why={"full": 2}),
     ]
-    assert counts.counted("exports") == {"busy": 5}
+    assert counts.totals("exports") == {"busy": 5}
 
 
 def test_a_clock_that_is_set_back_makes_no_time_end_before_it_begins():
@@ -37,4 +37,4 @@ def test_what_is_kept_of_it_is_bounded():
     assert len(told) == 100
     assert len(told[-1].why) == 8
     assert told[-1].refused == 1_001
-    assert counts.counted("exports") == {"busy": 2_000}
+    assert counts.totals("exports") == {"busy": 2_000}
