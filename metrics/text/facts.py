@@ -7,7 +7,8 @@ the chunks' numbers: a false alarm costs more trust than a missed number.
 """
 
 import re
-from collections.abc import Collection, Sequence
+import string
+from collections.abc import Collection, Iterator, Sequence
 from functools import cache
 from itertools import chain, permutations
 from typing import NamedTuple
@@ -42,6 +43,7 @@ _SPELLED = _WORDS.keys() | {f"{tens}{ones}" for tens in range(2, 10) for ones in
 _ADDED = read_pattern("facts.added")
 _SEPARATORS = ".,'’"
 """Separators of digits other than white space."""
+_WITHOUT = str.maketrans("", "", _SEPARATORS + string.whitespace)
 _WRITTEN = {str(value): f"{value}{written}" for value, written in enumerate(HAN_DIGITS)}
 _WRITTEN["1"] += "十"
 _HAN_RUN = re.compile(f"[{''.join(HAN_DIGITS)}十百千万萬亿億点0-9.,]+")
@@ -94,6 +96,8 @@ class Fact(NamedTuple):
 
 def flat(text: str) -> str:
     """Return a text in the form that `quantities` and `dates` read."""
+    if text.isascii() and text.isprintable() and "  " not in text:
+        return text.lower()
     if "º" in text:
         text = _DEGREE.sub("°", text)
     return _SPACES.sub(" ", normalise(text).translate(_DASHES))
@@ -196,14 +200,19 @@ def absent_facts(
         if has_number:
             given = given or _Sources(contexts, question)
             low = given.low
-            if any(map(_has_digit, terms)) or [
-                counted for counted in _UNIT_AFTER.findall(text.lower()) if counted not in low
-            ]:
+            if any(map(_has_digit, terms)) or [one for one in _with_units(text.lower()) if one not in low]:
                 found += _absent_numbers(at, text, given)
         if terms and len(terms) <= few[at] and not text[1:].islower():
             given = given or _Sources(contexts, question)
             found += _absent_names(at, text, frozenset(terms), given)
     return found
+
+
+def _with_units(text: str) -> Iterator[str]:
+    """Return the numbers of a text in lower case with their units, and with their part of the day."""
+    for found in _UNIT_AFTER.finditer(text):
+        start, end = found.span()
+        yield text[start - 2 if text[max(0, start - 2) : start] in _PARTS_OF_DAY else start : end]
 
 
 def _has_digit(term: str) -> bool:
@@ -232,6 +241,7 @@ _DEGREES = frozenset(("°", "°c", "°f"))
 _BESIDE = 24
 """Characters around a number that may contain its unit."""
 _UNIT_AFTER = read_pattern("facts.unit_after")
+_PARTS_OF_DAY = frozenset(("上午", "下午", "中午", "早上", "晚上", "凌晨"))
 
 
 class _Sources:
@@ -248,6 +258,8 @@ class _Sources:
     @lazy_attribute
     def _bare(self) -> str:
         """The same without any separator of digits."""
+        if self.low.isascii():
+            return self.low.translate(_WITHOUT)  # far slower for other text
         bare = "".join(self.low.split())
         for separator in _SEPARATORS:
             bare = bare.replace(separator, "")
