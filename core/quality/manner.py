@@ -8,12 +8,15 @@ shares of verdicts are: in no result of a request, and without separate alarms. 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
-from ragmeter.exporters.changes import ChangeNote
 from ragmeter.metrics import Score
 from ragmeter.metrics._ungrounded import GROUNDEDNESS, KINDS, ungrounded
 
 from .verdict_shares import CountedShare
+
+if TYPE_CHECKING:
+    from ragmeter.exporters.changes import ChangeNote
 
 __all__ = ["PARTS", "notes_on_fall", "parts_of", "ungrounded_shares"]
 
@@ -49,6 +52,8 @@ def notes_on_fall(before: Mapping[str, float], now: Mapping[str, float]) -> tupl
     Returns:
         Empty: A share is not known, or nothing fell.
     """
+    from ragmeter.exporters.changes import ChangeNote  # noqa: PLC0415 -- counting a request needs none
+
     if not (PARTS.keys() <= before.keys() and PARTS.keys() <= now.keys()):
         return ()
     rises = {kind: now[name] - before[name] for name, kind in PARTS.items()}

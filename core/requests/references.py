@@ -19,7 +19,6 @@ from typing import Any
 from pydantic import ValidationError
 
 from ragmeter.metrics import ConfigurationError, Reference, ReferenceFileError
-from ragmeter.metrics._files.rows import BadRow, format_of, read_rows
 
 __all__ = ["ReferenceSource", "load_references", "normalise_question"]
 
@@ -145,6 +144,8 @@ class _FileReferences:
 
 
 def _stamp(path: Path) -> tuple[int, int, int]:
+    from ragmeter.metrics._files.rows import format_of  # noqa: PLC0415 -- only for a file
+
     format_of(path)  # reports a wrong ending first
     try:
         found = path.stat()
@@ -154,6 +155,8 @@ def _stamp(path: Path) -> tuple[int, int, int]:
 
 
 def _read(path: Path) -> dict[str, Reference]:
+    from ragmeter.metrics._files.rows import BadRow, read_rows  # noqa: PLC0415 -- only for a file
+
     by_question: dict[str, Reference] = {}
     for found in read_rows(path, _LIST_FIELDS):
         if isinstance(found, BadRow):
