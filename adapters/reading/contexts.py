@@ -45,11 +45,11 @@ class _Stretch(NamedTuple):
     """The part of it, or of its metadata, that is shown; None: all of it."""
 
 
-def _metadata_texts(documents: Iterable[_Document]) -> list[list[str]]:
+def _metadata_texts(documents: Iterable[_Document], calls: Iterable[Step]) -> list[list[str]]:
     """Return the texts in each document's metadata that may replace it in a prompt.
 
     The window of a sentence, or the answer to a question that was found: sentences that no other document
-    shares.
+    shares, and no model wrote, such as the statement that a database was asked with.
     """
     found = [
         [
@@ -63,7 +63,8 @@ def _metadata_texts(documents: Iterable[_Document]) -> list[list[str]]:
     if not any(found):
         return found
     owners = Counter(value for values in found for value in set(values))
-    return [[value for value in values if owners[value] == 1] for values in found]
+    replies = {letters_of(call.words) for call in calls}
+    return [[one for one in values if owners[one] == 1 and letters_of(one) not in replies] for values in found]
 
 
 def shown_documents(
@@ -106,7 +107,7 @@ def shown_documents(
     if not authors and not streamed:
         return None
     passages = [item.text or "" for item in documents]
-    beside = _metadata_texts(documents)
+    beside = _metadata_texts(documents, calls)
     reader = _Reader(calls, passages, question, queries, beside, this_turn=this_turn)
     found = [one for author in authors or () for one in reader.read(author, 0)]
     if not found and streamed:  # the last call that shows any: graders precede it, verdicts show none

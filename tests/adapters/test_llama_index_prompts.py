@@ -8,13 +8,14 @@ from typing import Any
 import pytest
 
 pytest.importorskip("llama_index.core.agent.workflow", reason="agents came with core 0.12.11")
-from llama_index.core import PromptTemplate
+from llama_index.core import PromptTemplate, SQLDatabase
 from llama_index.core.agent.workflow import FunctionAgent, ReActAgent
 from llama_index.core.chat_engine import ContextChatEngine
 from llama_index.core.llms import ChatMessage, CompletionResponse
 from llama_index.core.llms.callbacks import llm_completion_callback
 from llama_index.core.memory import ChatMemoryBuffer
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
+from llama_index.core.query_engine import NLSQLTableQueryEngine
 from llama_index.core.schema import NodeWithScore, TextNode
 from llama_index.core.tools import FunctionTool, QueryEngineTool, RetrieverTool
 from llama_index.core.workflow import Context, Event, StartEvent, StopEvent, Workflow, step
@@ -24,6 +25,7 @@ from llama_index_fakes import (
     QUESTION,
     ListRetriever,
     ScriptedLLM,
+    WordEmbedding,
     captured,
     custom,
     engine_of,
@@ -35,6 +37,8 @@ from llama_index_fakes import (
     run,
     since,
 )
+from sqlalchemy import create_engine, text
+from sqlalchemy.pool import StaticPool
 
 ANSWER = "The capital is Paris, on the Seine."
 ALL = nodes()
@@ -197,6 +201,18 @@ def test_a_sentences_window_in_metadata_is_the_context() -> None:
             return StopEvent(result=str(await llm(ANSWER).acomplete(windows)))
 
     run(Widens(timeout=60), query=QUESTION)
+
+
+@expect(texts=["[('Paris',)]"], answer=ANSWER)
+def test_the_statement_that_a_model_wrote_is_not_what_the_database_returned() -> None:
+    """The node has it in its metadata, and the prompt shows it beside the rows."""
+    tables = create_engine("sqlite://", poolclass=StaticPool, connect_args={"check_same_thread": False})
+    with tables.begin() as connection:
+        connection.execute(text("CREATE TABLE capitals AS SELECT 'France' AS country, 'Paris' AS city"))
+    left = ["SELECT city FROM capitals WHERE country = 'France'", ANSWER]
+    model = llm(reply=lambda _: left.pop(0))
+    database, words = SQLDatabase(tables), WordEmbedding(model_name="words")
+    NLSQLTableQueryEngine(database, tables=["capitals"], llm=model, embed_model=words).query(QUESTION)
 
 
 async def cut(query: str) -> str:
