@@ -60,9 +60,6 @@ if TYPE_CHECKING:
     from .watch.judge_check import JudgeCheck
     from .watch.shadow import Shadow
 
-__all__ = ["RagMeter"]
-
-
 DEFAULT_WINDOW_S = 3600.0
 """Default window of an estimate in seconds."""
 

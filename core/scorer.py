@@ -26,8 +26,6 @@ from .metrics._process import fork
 from .requests.scope import leave_host
 from .settings.options import at_least, check_askable, more_than_0, verdict_rules, whole
 
-__all__ = ["Scorer"]
-
 CLOSE_S = 5.0
 """Longest wait of `Scorer.close` for connections to close, in seconds."""
 

@@ -28,8 +28,6 @@ from ._spool_folder import DEFAULT_BYTES, SpoolReader, SpoolSender
 from .payload import MAX_RUNS, MessageContent, MessageTooLargeError, SentRun, pack
 from .transport import Sender, TransportDownError, open_sender
 
-__all__ = ["FleetPublisher"]
-
 _SPANS_PATIENCE_S = 1.0
 """Seconds to wait for a request's spans, while earlier waits were successful."""
 _LITTLE_PATIENCE_S = 0.02

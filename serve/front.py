@@ -37,8 +37,6 @@ if TYPE_CHECKING:
     from ragmeter.adapters.opentelemetry.heard import HeardService
     from ragmeter.watch.change import Change
 
-__all__ = ["Front"]
-
 _START_S = 30.0
 _QUIET_S = 0.05
 """Seconds without a request after which no reader waits for the first page."""

@@ -9,8 +9,6 @@ from pathlib import Path
 from ragmeter.metrics import ConfigurationError
 from ragmeter.metrics.errors import loggable
 
-__all__ = ["KafkaOptions", "read_properties"]
-
 _OURS = ("enable.auto.commit", "enable.auto.offset.store", "group.protocol", "partition.assignment.strategy")
 """Properties that must not be set: traces would be read in part, or messages lost."""
 

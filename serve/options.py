@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from ragmeter.adapters.opentelemetry import RetrievalTool
     from ragmeter.exporters.change_words import Language
 
-__all__ = ["ServeOptions"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServeOptions:

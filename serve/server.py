@@ -49,8 +49,6 @@ from .options import ServeOptions
 if TYPE_CHECKING:
     from ._kafka import KafkaHealth, KafkaSource
 
-__all__ = ["Server"]
-
 _DRAIN_SHARE = 0.6
 """Share of the time to drain for scoring; the rest is for sending the scores."""
 _REPLAY_SHARE = 0.4

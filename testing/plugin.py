@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
     from ._results import MeterResults
 
-__all__ = ["ragmeter_meter", "ragmeter_options", "ragmeter_results"]
-
 PROPERTY = "ragmeter"
 """Name of the test property with a check, as JSON; also in JUnit files."""
 MAX_LINES = 50

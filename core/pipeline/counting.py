@@ -22,8 +22,6 @@ from .sampling import Choice, JudgingSteps
 if TYPE_CHECKING:
     from ragmeter.watch.version_watch import VersionWatch
 
-__all__ = ["Counting", "OnJudged"]
-
 OnJudged = Callable[[Mapping[str, Score]], None]
 """Counts the judged scores of a request, given all its scores."""
 

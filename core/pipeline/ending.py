@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 
     from .line import Pipeline
 
-__all__ = ["Patience", "PipelineEnding", "Signs", "keep_watch"]
-
 logger = logging.getLogger("ragmeter")
 
 OWN_WORK_S = 10.0

@@ -43,8 +43,6 @@ if TYPE_CHECKING:
     from ragmeter.exporters.changes import RetrieverDifference
     from ragmeter.metrics.judge.protocol import JudgeCall
 
-__all__ = ["ExportQueues"]
-
 logger = logging.getLogger("ragmeter")
 
 BATCH = 64

@@ -28,8 +28,6 @@ from .late import ExportedRequest, LateWindow
 from .sampling import Chances, JudgingSteps
 from .scoring import MetricSet
 
-__all__ = ["Holding", "Pending"]
-
 RELEASE_S = 5.0
 """Longest wait of `release_all`, in seconds."""
 

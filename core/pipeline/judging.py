@@ -27,8 +27,6 @@ from ragmeter.metrics.judge.protocol import Judge
 from ragmeter.metrics.protocol import run_metric, scores_without_value
 from ragmeter.requests.scope import leave_host
 
-__all__ = ["JudgeGaveUpError", "JudgeJob", "JudgeLoop", "Judges", "JudgesHere"]
-
 
 class JudgeGaveUpError(RuntimeError):
     """A judge or a metric raised an exception that ends the program, such as ``SystemExit``."""

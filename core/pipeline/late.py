@@ -19,8 +19,6 @@ from ragmeter.metrics import ConfigurationError, Reference, Score, ScoreDirectio
 from ragmeter.metrics._process import fork
 from ragmeter.requests.size import weight_of_run
 
-__all__ = ["Amendment", "ExportedRequest", "LateWindow", "feedback_score", "request_key"]
-
 
 @dataclass(frozen=True, slots=True)
 class Amendment:

@@ -44,9 +44,6 @@ if TYPE_CHECKING:
     from .judging import JudgeLoop, Judges
     from .process import ScoringProcess
 
-__all__ = ["Pipeline"]
-
-
 EXPORT_QUEUE_SIZE = 512
 """Least size of an exporter's queue: a small scoring queue must not starve it in a burst."""
 EXPORT_QUEUE_BYTES = 16 * 1024 * 1024

@@ -32,19 +32,6 @@ from ._admission import Admission
 if TYPE_CHECKING:
     from ragmeter.settings.options import Cascade
 
-__all__ = [
-    "Candidate",
-    "Chances",
-    "Choice",
-    "JudgingSteps",
-    "Purpose",
-    "Selector",
-    "TailSampling",
-    "check_cascade",
-    "place",
-    "within",
-]
-
 
 class Chances(NamedTuple):
     """Probabilities that a request is scored and judged."""

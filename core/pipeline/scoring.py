@@ -25,9 +25,6 @@ from ragmeter.requests.references import ReferenceSource
 from ._redaction import Redact, redacted_reference, redacted_run, redacted_scores, without_texts
 from .sampling import Candidate
 
-__all__ = ["MetricSet", "Offer", "Preparation", "UnseenRetrieval"]
-
-
 WORK_S = 0.0002
 """Seconds of scoring between two rests for other threads."""
 

@@ -20,21 +20,6 @@ from ragmeter.metrics._display.mean_interval import NORMAL_QUANTILE
 
 from .estimate import wilson_interval
 
-__all__ = [
-    "AgreementValue",
-    "AlphaLevel",
-    "Confusion",
-    "KappaWeights",
-    "alpha",
-    "alpha_interval",
-    "binary_confusion",
-    "correlation",
-    "kappa",
-    "label_worth",
-    "labels_needed",
-    "table_of",
-]
-
 KappaWeights = Literal["none", "linear", "quadratic"]
 """Weight of a disagreement: the same for each, by its distance, or by the square of its distance."""
 AlphaLevel = Literal["nominal", "ordinal", "interval"]

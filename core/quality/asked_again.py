@@ -13,8 +13,6 @@ from functools import cache
 
 from ragmeter.metrics.text.word_lists import read_lines
 
-__all__ = ["asks_again"]
-
 _MOST_CHARS = 2_000
 """Longest part of a question that is examined, in characters."""
 

@@ -14,8 +14,6 @@ from collections.abc import Hashable
 
 from .moments import Moments
 
-__all__ = ["SILENCE_S", "ConversationSums", "Conversations"]
-
 SILENCE_S = 1800.0
 """Seconds of silence after which a conversation is over; a later request begins another one."""
 MAX_OPEN = 5_000

@@ -24,19 +24,6 @@ from .estimate import difference_interval
 from .manner import PARTS, notes_on_fall
 from .row_scores import LACKING, RowScores
 
-__all__ = [
-    "Check",
-    "Criteria",
-    "Decision",
-    "Limit",
-    "Outcome",
-    "Side",
-    "check_limits",
-    "decide",
-    "decide_each",
-    "limit_of",
-]
-
 Outcome = Literal["pass", "fail", "inconclusive", "blocked"]
 _STRENGTH: Sequence[Outcome] = ("fail", "blocked", "inconclusive", "pass")
 """Outcomes by precedence: the combined outcome of several checks is the first of these that occurs."""

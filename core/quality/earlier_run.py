@@ -15,8 +15,6 @@ from ragmeter.metrics._files.samples import key_of_question
 
 from .row_scores import RowScore, RowScores
 
-__all__ = ["read_scores"]
-
 _Rows = dict[str, tuple[int, str | None, dict[str, RowScore]]]
 
 

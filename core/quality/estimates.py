@@ -10,8 +10,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
-__all__ = ["Estimate", "EstimateMethod", "Estimates", "QualityKey", "estimates_table"]
-
 EstimateMethod = Literal["all", "regression", "wilson", "none"]
 """Method of an interval; see `Estimate.method`."""
 

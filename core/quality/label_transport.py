@@ -19,8 +19,6 @@ from ragmeter.metrics._display.mean_interval import NORMAL_QUANTILE, clip_to_uni
 
 from .agreement import Confusion
 
-__all__ = ["TransportedShare", "transport_share"]
-
 LEAST_LABELS = 100
 """Least number of labels for an estimate,"""
 LEAST_OF_EACH = 30

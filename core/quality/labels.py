@@ -20,17 +20,6 @@ from ragmeter.metrics._files.rows import BadRow, read_rows
 
 from .moments import JudgedMoments
 
-__all__ = [
-    "Label",
-    "LabelScale",
-    "LabelledRequest",
-    "append_label",
-    "label_moments",
-    "labelled_requests",
-    "probability_sample",
-    "read_labels",
-]
-
 LabelScale = Literal["1-5", "yes-no"]
 """Scale of a rater. Graded labels carry more information: reduced to good and bad they save little judging."""
 

@@ -13,8 +13,6 @@ from ragmeter.exporters.protocol import ListPoint
 from .corpus.view import ChunkReport
 from .gaps.gap import Gap
 
-__all__ = ["conversation_points", "corpus_points", "gap_points"]
-
 
 def gap_points(gaps: Iterable[Gap]) -> Iterator[ListPoint]:
     """Yield the size of each open gap; a list has ten at most."""

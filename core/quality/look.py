@@ -18,8 +18,6 @@ from ragmeter.requests.inputs import as_context, as_contexts
 from .labels import Label, read_labels
 from .verdict_rates import LEAST_LABELS, VerdictRate, rates_of
 
-__all__ = ["Look", "RetrievalLook", "band_rates"]
-
 Band = Literal["nothing_retrieved", "off_topic", "unclear", "on_topic", "unknown"]
 
 

@@ -18,8 +18,6 @@ from .verdict_shares import CountedShare
 if TYPE_CHECKING:
     from ragmeter.exporters.changes import ChangeNote
 
-__all__ = ["PARTS", "notes_on_fall", "parts_of", "ungrounded_shares"]
-
 PARTS: Mapping[str, str] = {f"ungrounded_{kind}": kind for kind in KINDS}
 """Names of the shares of an answer's words that occur in no chunk, each with its kind."""
 _MANNER = frozenset({"framing", "other"})

@@ -10,8 +10,6 @@ from __future__ import annotations
 from functools import lru_cache
 from hashlib import blake2b
 
-__all__ = ["BY_WORDS", "measurement_of"]
-
 BY_WORDS = frozenset({"lexical_groundedness", "support"})
 """Scores that change with the style of an answer as with its truth."""
 

@@ -13,8 +13,6 @@ from ragmeter.exporters.protocol import QualitySums
 
 from .sums import SlotSums
 
-__all__ = ["merge_sums"]
-
 
 def merge_sums(own: Iterable[SlotSums], others: Iterable[SlotSums]) -> list[SlotSums]:
     """Combine two sums of the same five-minute slot.

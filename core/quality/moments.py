@@ -19,8 +19,6 @@ from typing import ClassVar, NamedTuple
 
 from ragmeter.exporters.semconv import FREE_SUMS, JUDGED_SUMS, PAIR_SUMS
 
-__all__ = ["Clustering", "FreeMoments", "JudgedMoments", "MeasuredValues", "Moments"]
-
 
 class MeasuredValues(NamedTuple):
     """The values among the sums, with their weights, for the variance."""

@@ -13,8 +13,6 @@ from collections.abc import Callable, Mapping
 from .estimates import Estimate
 from .sums import SLOT_S, QualityKey
 
-__all__ = ["LEAST_MEASURED", "UNSCORED_SHARE", "UnscoredWarning"]
-
 UNSCORED_SHARE = 0.3
 """Share of the measured requests without a value, although one exists, above which to warn."""
 LEAST_MEASURED = 20

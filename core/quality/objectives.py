@@ -15,8 +15,6 @@ from dataclasses import dataclass
 from ragmeter.metrics import ConfigurationError
 from ragmeter.metrics._process import fork
 
-__all__ = ["Objective", "Objectives", "parse_objective", "parse_objectives"]
-
 EXAMPLE = "shop_qa:faithfulness>=0.8 for 95%"
 DEFAULT_SHARE = 0.95
 _NUMBER = r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?"

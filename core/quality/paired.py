@@ -5,8 +5,6 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-__all__ = ["PairedSums"]
-
 _BETS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.35, 0.6)
 _NARROWEST = 1e-3
 _STEPS = 25

@@ -16,8 +16,6 @@ from ragmeter.metrics.protocol import is_measurable
 from .measurement import measurement_of
 from .verdict_shares import CountedShare
 
-__all__ = ["PROXIES", "UNKNOWN_PROXY", "JudgedScore", "Population", "proxy_value"]
-
 _COVERAGE = "lexical_query_coverage"
 _RELEVANCE = "lexical_context_relevance"
 PROXIES: Mapping[str, Sequence[str]] = {

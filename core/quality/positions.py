@@ -18,8 +18,6 @@ from ragmeter.metrics._process.bounded_table import BoundedTable
 
 from .recent_values import RecentValues
 
-__all__ = ["POSITIONED", "StreamPositions", "position_name"]
-
 POSITIONED = ("retriever_top_score", "retriever_score_spread", "semantic_context_relevance")
 """The scores whose values have a meaning only relative to others of their stream."""
 WINDOW = 500

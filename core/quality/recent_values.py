@@ -9,8 +9,6 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_left, bisect_right, insort
 
-__all__ = ["RecentValues"]
-
 
 class RecentValues:
     """The last values, ordered by age and by size.

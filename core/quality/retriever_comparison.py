@@ -21,8 +21,6 @@ from ragmeter.metrics.protocol import run_metric
 
 from .paired import PairedSums
 
-__all__ = ["LEAST_REQUESTS", "MARGIN", "Comparison", "RetrieverComparison", "Word", "word_of"]
-
 MARGIN = 0.02
 """Distance of the whole interval below 0 for *worse* by words; chosen on the data sets of its evaluation."""
 LEAST_REQUESTS = 50

@@ -12,8 +12,6 @@ from ragmeter.metrics._ungrounded import GROUNDEDNESS
 
 from .manner import parts_of
 
-__all__ = ["LACKING", "RowScore", "RowScores"]
-
 LACKING = ("judge_error", "timeout", "metric_error", "partial")
 """Statuses of scores for which a value exists in principle."""
 _CACHE_KIB = 8 * 1024

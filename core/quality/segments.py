@@ -14,8 +14,6 @@ from urllib.parse import unquote
 from ragmeter.exporters.protocol import RagRun
 from ragmeter.metrics import ConfigurationError
 
-__all__ = ["MAX_NAMES", "OTHER", "UNKNOWN", "Segments", "parse_segments", "segment_text"]
-
 OTHER = "other"
 """The value of requests beyond the values that are counted separately."""
 UNKNOWN = "unknown"

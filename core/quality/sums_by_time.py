@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 else:
     _Array = array
 
-__all__ = ["Floats", "SumsByTime", "add_to"]
-
 Floats = Annotated[_Array, PlainValidator(lambda given: array("d", map(float, given))), PlainSerializer(list)]
 """An array of floats: in JSON a list."""
 

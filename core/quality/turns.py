@@ -19,8 +19,6 @@ from ragmeter.metrics._process import fork
 from .asked_again import asks_again
 from .list_points import conversation_points
 
-__all__ = ["WORST", "Conversation", "ConversationExporter", "Turn", "first_bad", "verdict_of_turns"]
-
 MOST_CONVERSATIONS = 5_000
 """Most conversations; the longest silent one is dropped first."""
 _DAY_S = 86_400

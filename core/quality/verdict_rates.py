@@ -20,8 +20,6 @@ from ragmeter.metrics.verdict import Verdict, VerdictRules
 
 from .labels import Label, labelled_requests, probability_sample, read_labels
 
-__all__ = ["LEAST_LABELS", "VerdictRate", "rated_rules", "rates_in", "rates_of", "sentences", "verdict_rates"]
-
 LEAST_LABELS = 50
 """Least number of labelled requests with a verdict for these rates to replace the defaults."""
 GOOD_FROM = 0.75

@@ -13,8 +13,6 @@ from typing import NamedTuple
 
 from ragmeter.metrics import ScoreDirection, ScoreStatus, VerdictRules
 
-__all__ = ["VERDICT_BAD", "VERDICT_NOT_GOOD", "CountedShare", "verdict_shares"]
-
 VERDICT_BAD = "verdict_bad"
 """Name of the share of requests that are *bad*."""
 VERDICT_NOT_GOOD = "verdict_not_good"

@@ -37,17 +37,6 @@ from .size import weight_of, weight_of_scope
 if TYPE_CHECKING:
     from ragmeter._port import MeterPort
 
-__all__ = [
-    "Request",
-    "RunBuilder",
-    "SubmittedSample",
-    "current_span_context",
-    "error_type",
-    "request",
-    "status_of_error",
-]
-
-
 RunBuilder = Callable[[], "RagRun | None"]
 """Builds a run on the meter's worker; returns None if it turns out not to be a request."""
 

@@ -11,8 +11,6 @@ from typing import Any, get_args
 from ragmeter.metrics import ConfigurationError, RetrievedContext
 from ragmeter.metrics.sample import StageKind
 
-__all__ = ["as_context", "as_contexts", "as_metadata", "as_tags", "as_text", "stage_kind"]
-
 
 def as_contexts(value: object, method: str) -> tuple[Any, ...]:
     """Return the passed contexts in order; a single one counts as a list of one.

@@ -31,17 +31,6 @@ if TYPE_CHECKING:
 
     from .by_hand import RunBuilder
 
-__all__ = [
-    "UNKNOWN_SURROUNDINGS",
-    "LoneRetrieval",
-    "LoneRetrievals",
-    "RecentRetrievals",
-    "Surroundings",
-    "recent",
-    "take_shown",
-    "with_retrievals",
-]
-
 WAIT_S = 5.0
 """Seconds to wait for a following call to begin."""
 LONGEST_S = 120.0

@@ -20,8 +20,6 @@ from pydantic import ValidationError
 
 from ragmeter.metrics import ConfigurationError, Reference, ReferenceFileError
 
-__all__ = ["ReferenceSource", "load_references", "normalise_question"]
-
 RECHECK_AFTER_S = 5.0
 """Least seconds between two checks of a reference file for changes."""
 

@@ -10,16 +10,6 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-__all__ = [
-    "ends_refused",
-    "is_refusal_error",
-    "is_refusal_name",
-    "is_refusal_reason",
-    "refusal_of",
-    "refusal_part",
-    "words_of_error",
-]
-
 _REASONS = re.compile(
     r"(?:\w+\.)?(?:content[_-]?filter(?:ed)?|refusal|refused|safety|prohibited_content|blocklist|spii|"
     r"guardrail_intervened|error_toxic|image_safety|model_armor)+",

@@ -28,18 +28,6 @@ from .references import as_reference
 if TYPE_CHECKING:
     from .by_hand import Request
 
-__all__ = [
-    "RequestScope",
-    "apply_scope",
-    "current_scope",
-    "is_suppressed",
-    "leave_host",
-    "parse_scope",
-    "reference",
-    "suppress",
-]
-
-
 T = TypeVar("T")
 
 # The key that all OpenTelemetry instrumentations check; its constant moved between versions.

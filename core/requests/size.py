@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
     from .scope import RequestScope
 
-__all__ = ["weight_of", "weight_of_run", "weight_of_sample", "weight_of_scope"]
-
 OBJECT = 64
 """Bytes for anything but texts and containers."""
 DEPTH = 4

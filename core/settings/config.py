@@ -23,17 +23,6 @@ from .options import PREFIXES
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
 
-__all__ = [
-    "PREFIX",
-    "Settings",
-    "argument_of",
-    "fields_of",
-    "naming",
-    "read_settings",
-    "unit_of",
-    "variable_of",
-]
-
 PREFIX, _OTEL_PREFIX = PREFIXES
 
 

@@ -16,8 +16,6 @@ from ragmeter.metrics import ConfigurationError, MissingDependencyError
 
 from .options import check_methods, sequence_of, value_of
 
-__all__ = ["NAMES", "beside", "exporters_of"]
-
 NAMES = ("otel", "console", "phoenix", "langfuse", "gaps", "conversations")
 """The names of exporters."""
 _BACKENDS = ("phoenix", "langfuse")

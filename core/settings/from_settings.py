@@ -29,16 +29,6 @@ from .options import Alarms, Limits, Sampling, Scoring
 if TYPE_CHECKING:
     from ragmeter.metrics.judge import JudgeBudget, JudgeCache
 
-__all__ = [
-    "budget_and_cache",
-    "embedder_of",
-    "meter_arguments",
-    "queued_exporters",
-    "scoring_arguments",
-    "spans_exporter",
-    "worker_arguments",
-]
-
 T = TypeVar("T")
 
 

@@ -20,29 +20,6 @@ if TYPE_CHECKING:
     from ragmeter.metrics.judge.protocol import Judge
     from ragmeter.quality.objectives import Objective
 
-__all__ = [
-    "PREFIXES",
-    "Alarms",
-    "Cascade",
-    "Limits",
-    "Sampling",
-    "Scoring",
-    "as_group",
-    "at_least",
-    "check_askable",
-    "check_methods",
-    "more_than_0",
-    "one_of",
-    "probability",
-    "rules_in_environment",
-    "seconds_of",
-    "sequence_of",
-    "value_of",
-    "verdict_rules",
-    "whole",
-    "window_of",
-]
-
 T = TypeVar("T")
 
 PREFIXES = ("RAGMETER_", "OTEL_INSTRUMENTATION_RAGMETER_")

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 
     from .judge_check import JudgeCheck
 
-__all__ = ["Alarming", "Elsewhere"]
-
 GRACE_S = 1.0
 """Seconds from the end of a slot to its check."""
 

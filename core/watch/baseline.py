@@ -22,8 +22,6 @@ from ragmeter.quality.sums_by_time import Floats
 
 from .evidence import Block
 
-__all__ = ["HOURS_OF_WEEK", "LEAST_DAYS", "LEAST_SCORES", "Baseline", "ScoreHistory", "learn"]
-
 HOURS_OF_WEEK = 48
 """Twenty-four of workdays, then twenty-four of Saturdays and Sundays."""
 BASELINE_DAYS = 14
@@ -69,6 +67,7 @@ class Day:
     """Number, sum and sum of squares of the scores of each half hour."""
 
     def add(self, half: int, block: Block) -> None:
+        """Add the scores of a half hour."""
         for place, value in enumerate(block, 3 * half):
             self.sums[place] += value
 
@@ -81,9 +80,11 @@ class Day:
 
     @property
     def weekend(self) -> bool:
+        """Whether it is a Saturday or a Sunday."""
         return (self.number + 6) % 7 >= 5
 
     def hour_of_week(self, half: int) -> int:
+        """Return the hour of the day; those of weekends follow those of workdays."""
         return half // 2 + (24 if self.weekend else 0)
 
 

@@ -19,8 +19,6 @@ from typing import Annotated, NamedTuple, TypeVar
 
 from pydantic import Field
 
-__all__ = ["ALARM_EVIDENCE", "Block", "FallEvidence", "Path", "block_factors", "e_bh"]
-
 K = TypeVar("K", bound=Hashable)
 
 BETS = (0.02, 0.05, 0.1, 0.2, 0.35, 0.6)

@@ -13,8 +13,6 @@ from ragmeter.quality._series import SLOT_S
 from ragmeter.quality.moments import FreeMoments, JudgedMoments, Moments
 from ragmeter.quality.sums_by_time import SumsByTime
 
-__all__ = ["History"]
-
 
 @dataclass(slots=True)
 class History(SumsByTime):

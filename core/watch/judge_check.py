@@ -30,8 +30,6 @@ from ragmeter.requests.scope import leave_host
 from .change import Change
 from .judge_drift import LEAST_REQUESTS, Drift, FrozenRequest, Standing, drift_change, read_frozen
 
-__all__ = ["JudgeCheck", "judge_check_of"]
-
 BUDGET_PAUSE_S = 60.0
 """Seconds until a round that exceeded the judge's budget resumes."""
 ASK_AGAIN_S = 1800.0

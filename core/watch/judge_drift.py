@@ -22,8 +22,6 @@ from ragmeter.quality.moments import FreeMoments, JudgedMoments
 
 from .change import ALARM_EVIDENCE, Change
 
-__all__ = ["Drift", "FrozenRequest", "Standing", "drift_change", "read_frozen"]
-
 Standing = Literal["unchecked", "pending", "steady", "moved"]
 """State of a judge since some time. ``unchecked``: the frozen set has no verdicts of the score; ``pending``:
 no round since then; ``steady``: it judges as before; ``moved``: it has drifted."""

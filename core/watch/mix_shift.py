@@ -16,8 +16,6 @@ from typing import NamedTuple
 from ragmeter.metrics._display.mean_interval import NORMAL_QUANTILE
 from ragmeter.quality.estimates import Estimate
 
-__all__ = ["Effect", "MixChange", "mix_change"]
-
 
 class Effect(NamedTuple):
     """A component of a difference, with its 95 % interval."""

@@ -23,8 +23,6 @@ from .watch import ChangeNotice
 from .webhook_retry import ChangeObserver, Deliveries, WebhookRetry
 from .wording import word_change
 
-__all__ = ["ClaimError", "NoticeClaims", "Notifier", "OnChange"]
-
 OnChange = Callable[[Change], object]
 """Called with each change of quality."""
 MAX_WAITING = 1_000

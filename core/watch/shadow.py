@@ -24,8 +24,6 @@ from ragmeter.quality.retriever_comparison import LEAST_REQUESTS, Comparison, Re
 from ragmeter.requests.inputs import as_context, as_contexts
 from ragmeter.requests.scope import leave_host
 
-__all__ = ["Shadow"]
-
 _WAITING = 100
 _HOUR_S = 3600.0
 _METHODS = ("invoke", "retrieve")

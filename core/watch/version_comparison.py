@@ -15,18 +15,6 @@ from typing import Literal, NamedTuple
 
 from ragmeter.quality.estimate import always_valid_half
 
-__all__ = [
-    "ERROR_RATE",
-    "LEAST_VALUES",
-    "NEW_KEYS",
-    "ComparedValue",
-    "VersionComparison",
-    "compare_versions",
-    "detectable_fall",
-    "error_share",
-    "is_version_key",
-]
-
 ERROR_RATE = 0.05
 """Probability of any false result over all comparisons, if no deployment changed anything."""
 LEAST_VALUES = 30

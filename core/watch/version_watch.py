@@ -32,11 +32,6 @@ from .version_comparison import (
     is_version_key,
 )
 
-__all__ = [
-    "MOST_COMPARED", "MOST_VALUES", "OVERLAP_S", "SUPPORT", "TOGETHER_S", "VersionWatch", "rank",
-    "version_change",
-]  # fmt: skip
-
 SUPPORT = ("support", "lexical_groundedness")
 """Scores of an answer's support by its contexts; the first that both sides have is compared."""
 MOST_VALUES = 200

@@ -32,8 +32,6 @@ from .version_watch import VersionWatch
 if TYPE_CHECKING:
     from .judge_check import JudgeCheck
 
-__all__ = ["ChangeNotice", "Watch", "WatchedSeries"]
-
 _Resource = tuple[tuple[str, str], ...]
 _NAME = "service.name"
 _ENVIRONMENT = "deployment.environment.name"

@@ -24,8 +24,6 @@ from ragmeter.metrics._process.retry import pause_before
 
 from .change import Change
 
-__all__ = ["ChangeObserver", "Deliveries", "WebhookRetry"]
-
 PATIENCE_S = 3600.0
 """Seconds of retries; after that, a change counts as not delivered."""
 AT_ONCE_S = 60.0

@@ -9,8 +9,6 @@ from ragmeter.quality.estimates import Estimate
 
 from .change import Change
 
-__all__ = ["moment", "word_change"]
-
 
 def word_change(change: Change, language: str = "en") -> str:
     """Return a sentence in a language of `LANGUAGES`: what changed, where, since when, from what to what."""

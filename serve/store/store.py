@@ -35,8 +35,6 @@ from ._sqlite import File, UnavailableFileError
 from ._texts import without_texts
 from .reader import Reader
 
-__all__ = ["Store", "StoreFullError", "StoreOptions", "StoreRefusedError", "StoreState", "StoreStats"]
-
 _log = logging.getLogger("ragmeter")
 
 MIB = 1024 * 1024

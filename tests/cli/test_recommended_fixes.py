@@ -117,7 +117,8 @@ def _public_names():
         below = module.name.removeprefix("ragmeter.")
         if not re.search(r"(^|\.)_|^cli|^serve|^fleet|^testing", below):
             loaded = importlib.import_module(module.name)
-            names = getattr(loaded, "__all__", ())
+            own = [name for name, one in vars(loaded).items() if getattr(one, "__module__", "") == module.name]
+            names = getattr(loaded, "__all__", own)
             found |= {name: getattr(loaded, name) for name in names if hasattr(loaded, name)}
     return found | {name: getattr(ragmeter, name) for name in ragmeter.__all__}
 

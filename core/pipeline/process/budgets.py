@@ -16,8 +16,6 @@ from typing import Any
 from ragmeter.metrics.judge.budget import JudgeBudget, Reservation
 from ragmeter.metrics.judge.protocol import JudgeError
 
-__all__ = ["Bookkeeping", "RemoteBudget"]
-
 MAX_OPEN = 4096
 """Reservations remembered until they are settled."""
 

@@ -13,8 +13,6 @@ import threading
 import time
 from typing import Any
 
-__all__ = ["Channel", "ChannelClosedError"]
-
 HEADER = 4
 """Bytes of a frame's length, most significant first."""
 LOOK_UP_S = 1.0

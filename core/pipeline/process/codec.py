@@ -32,19 +32,6 @@ from ragmeter.metrics.errors import loggable
 from ragmeter.metrics.judge.budget import JudgeBudget
 from ragmeter.metrics.judge.protocol import Judge
 
-__all__ = [
-    "UNSENDABLE",
-    "AttemptErrors",
-    "KeepsSecrets",
-    "Parcel",
-    "Payload",
-    "Unpickler",
-    "make_payload",
-    "pack_sample",
-    "pack_scores",
-    "unpack_scores",
-]
-
 _CANNOT = "the request cannot be sent to the worker process"
 _IDENTITY = ("name", "method", "definition", "target", "range", "direction")
 

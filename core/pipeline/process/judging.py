@@ -24,8 +24,6 @@ from ragmeter.pipeline.judging import JudgeJob
 from .codec import Parcel, unpack_scores
 from .worker import Worker
 
-__all__ = ["JudgesInWorker"]
-
 MAX_TRIES = 3
 """Workers that may end with a request before it becomes a suspect in any case."""
 GRACE_S = 5.0

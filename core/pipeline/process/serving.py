@@ -35,8 +35,6 @@ from .budgets import RemoteBudget
 from .channel import Channel, ChannelClosedError
 from .codec import AttemptErrors, Unpickler, pack_scores
 
-__all__ = ["serve"]
-
 NICENESS = 5
 """Scoring yields the processor to the application."""
 SEND_S = 3600.0

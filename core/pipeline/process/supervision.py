@@ -28,8 +28,6 @@ from .codec import UNSENDABLE, Parcel, make_payload, unpack_scores
 from .judging import JudgesInWorker
 from .worker import Worker, WorkerEndedError, WorkerError, find_interpreter
 
-__all__ = ["ScoringProcess"]
-
 COMPONENT = "worker"
 """Component under which errors of the worker process are counted."""
 BATCH = 32

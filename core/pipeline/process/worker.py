@@ -29,8 +29,6 @@ from ragmeter.metrics import ConfigurationError, ScoreStatus
 from .channel import Channel, ChannelClosedError
 from .codec import Payload
 
-__all__ = ["Reply", "Worker", "WorkerEndedError", "WorkerError", "find_interpreter"]
-
 START_S = 60.0
 """Seconds for a worker to load everything."""
 SCORE_S = 60.0

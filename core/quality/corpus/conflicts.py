@@ -19,8 +19,6 @@ from ragmeter.quality.gaps.chunks import ChunkTerms
 if TYPE_CHECKING:
     from .figures import FiguredSentence
 
-__all__ = ["Conflict", "find_conflicts", "overlap"]
-
 ALIKE = 0.5
 """Least share of the shorter chunk's words in the other one for both to have the same topic."""
 SAME = 0.85

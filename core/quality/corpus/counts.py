@@ -12,8 +12,6 @@ import heapq
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-__all__ = ["ChunkCount", "ChunkCounts"]
-
 MOST_CHUNKS = 5_000
 _AT_ONCE = 10
 """Fraction of chunks dropped when the table is full (one in this many), so that most additions cost one

@@ -21,8 +21,6 @@ from ragmeter.metrics.text.tokens import line_tokens
 from ragmeter.metrics.text.units import UNIT
 from ragmeter.metrics.text.word_lists import read_entries
 
-__all__ = ["FiguredSentence", "figured_sentences"]
-
 LEAST_WORDS = 6
 """Least number of words besides the figures for a sentence to be compared."""
 _MOST_SENTENCES = 40

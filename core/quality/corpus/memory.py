@@ -18,8 +18,6 @@ from ragmeter.quality.gaps.sample import Sample, rank_of
 from .counts import ChunkCount, ChunkCounts
 from .view import ChunkReport, CorpusFacts, list_chunks
 
-__all__ = ["USE", "CorpusMemory", "as_seconds", "used_places"]
-
 USE = "lexical_context_utilization"
 """The score whose items name the chunks that an answer used."""
 _QUOTE_CHARS = 80

@@ -21,8 +21,6 @@ from ragmeter.quality.gaps.sample import WHOLE, Sample
 from .conflicts import find_conflicts, overlap
 from .counts import ChunkCount, ChunkCounts
 
-__all__ = ["ChunkConflict", "ChunkReport", "CorpusFacts", "SeenChunk", "StaleChunk", "list_chunks"]
-
 LEAST_LED = 4
 LEAST_SEEN = 20
 LEVEL = 0.05

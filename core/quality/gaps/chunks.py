@@ -24,8 +24,6 @@ from .sample import rank_of
 if TYPE_CHECKING:
     from ragmeter.quality.corpus.figures import FiguredSentence
 
-__all__ = ["ChunkSearch", "ChunkTerms", "hash_of", "read_chunk", "topic_hashes"]
-
 _END = 0
 _MOST_TERMS = 2_000
 """Most terms stored of a chunk."""

@@ -13,8 +13,6 @@ from ragmeter.quality.list_points import corpus_points, gap_points
 from .gap import Gap
 from .memory import GapMemory
 
-__all__ = ["LOOK_EVERY_S", "GapExporter"]
-
 LOOK_EVERY_S = 600.0
 """Seconds between two searches for new gaps; one takes up to a second, on this exporter's thread."""
 _MOST_KNOWN = 200

@@ -25,8 +25,6 @@ from .chunks import ChunkSearch, ChunkTerms, hash_of
 from .grouping import Group, find_groups
 from .sample import WHOLE, Asked, Sample
 
-__all__ = ["Diagnosis", "Gap", "GapList", "list_gaps"]
-
 Diagnosis = Literal["missing_from_corpus", "retriever_misses", "refuses_although_found", "unclear"]
 """The cause of a gap: missing documents, a retriever that does not find them, a model that does not use
 them."""

@@ -18,8 +18,6 @@ from typing import NamedTuple
 
 from ragmeter.quality.estimate import wilson_interval
 
-__all__ = ["MOST_GROUPS", "Group", "find_groups"]
-
 MOST_GROUPS = 10
 """Most groups of one list; people do not read a longer one."""
 LEVEL = 0.1

@@ -20,8 +20,6 @@ from .chunks import ChunkTerms, read_chunk, topic_hashes
 from .gap import MOST_EXAMINED, GapList, list_gaps
 from .sample import Asked, Sample, rank_of
 
-__all__ = ["READ", "GapMemory", "asked_of", "is_bad", "read_values"]
-
 DAYS = 14
 REQUESTS = 500
 FULL_DAYS = 9

@@ -13,8 +13,6 @@ from hashlib import blake2b
 from itertools import chain
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
-__all__ = ["WHOLE", "Asked", "Ranked", "Sample", "rank_of"]
-
 WHOLE = 1 << 64
 """Upper bound of ranks: a sample with this limit has everything that was added."""
 
