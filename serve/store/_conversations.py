@@ -6,11 +6,11 @@ values within one conversation are added to the sums of the counted requests.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
-from ragmeter.quality.conversations import SILENCE_S, Conversations, ConversationSums
+from ragmeter.quality.conversations import SILENCE_S, Conversations
 from ragmeter.quality.moments import FreeMoments
 
 from ._cells import GroupKey, Home, Keep
@@ -27,69 +27,66 @@ _GOES_ON = (
 )
 
 
-def earlier(
-    database: Database, present: Sequence[_Row], requests: str, scores: str
-) -> tuple[list[_Row], list[_Row]]:
-    """Return the preceding requests of the same conversations, in order of time, and their scores.
+def earlier(database: Database, present: Sequence[_Row], requests: str) -> list[_Row]:
+    """Return the preceding requests of the same conversations, in order of time.
 
-    `present` are the rows of the requests to count, in order of time; `requests` and `scores` the SELECT
-    statements of such rows, the first without conditions.
+    `present` are the rows of the requests to count, in order of time; `requests` is the SELECT statement of
+    such rows, without conditions.
     """
     if not present:
-        return [], []
+        return []
     first, last = present[0][1], present[-1][1]
     rows = database.execute(
         f"{requests} WHERE r.at >= ? AND r.at < ? AND {_GOES_ON}",
         (first - int(SILENCE_S * 1000), first, first, last, first, last),
-    ).fetchall()
-    numbers = [row[0] for row in rows]
-    found = database.among(f"{scores} AND r.id IN (these)", numbers) if numbers else ()
-    return sorted(rows, key=itemgetter(1, 0)), list(found)
-
-
-class _Turn(NamedTuple):
-    """A request of a conversation."""
-
-    conversation: ConversationSums
-    request: StoredRequest
-    cells: Mapping[GroupKey, Home] | None
-    """The cells that count the request; None: it precedes the counted period."""
-    at: float
-    """Start of the request, seconds since the epoch."""
+    )
+    return sorted(rows, key=itemgetter(1, 0))
 
 
 class Turns:
-    """Requests by conversation, in order of time."""
+    """The requests of conversations with several.
 
-    def __init__(self) -> None:
-        self._conversations = Conversations()
-        self._turns: list[_Turn] = []
+    Args:
+        rows: Rows of all requests, in order of time.
+    """
 
-    def add(self, row: _Row, request: StoredRequest, cells: Mapping[GroupKey, Home] | None) -> None:
-        """Add a request, with its row and the cells that count it; None if it precedes the counted period."""
-        _, at, conversation_id, question, *_ = row
-        conversation = self._conversations.of(conversation_id, question, at / 1000)
-        if conversation is not None and request.selection != "worst":
-            self._turns.append(_Turn(conversation, request, cells, at / 1000))
+    def __init__(self, rows: Iterable[_Row]) -> None:
+        open_ones = Conversations()
+        all_of = {
+            number: open_ones.of(conversation_id, question, at / 1000)
+            for number, at, conversation_id, question, *_ in rows
+        }
+        self._conversations = {
+            number: one for number, one in all_of.items() if one is not None and one.turns > 1
+        }
+        self._places: dict[tuple[str, str], int] = {}
+        self._beside = FreeMoments()
 
-    def count_pairs(self, keep: Keep) -> None:
-        """Add the products of pairs of values within one conversation to the sums of the counted cells."""
-        places: dict[tuple[str, str], int] = {}
-        beside = FreeMoments()
-        for conversation, request, cells, at in self._turns:
-            if conversation.turns < 2:
+    def count(
+        self, row: _Row, request: StoredRequest, cells: Mapping[GroupKey, Home] | None, keep: Keep
+    ) -> None:
+        """Add the products of a request's values with the earlier ones of its conversation to the counted sums.
+
+        Args:
+            row: Its row; rows come in order of time.
+            request: The same, as it is counted.
+            cells: The cells that count it; None: it precedes the counted period.
+            keep: The choice of scores.
+        """
+        conversation = self._conversations.get(row[0])
+        if conversation is None or request.selection == "worst":
+            return
+        for name, value in request.values.items():
+            if value.value is None or value.status in ("missing_input", "skipped"):
                 continue
-            for name, value in request.values.items():
-                if value.value is None or value.status in ("missing_input", "skipped"):
+            key = name, value.measurement
+            place = self._places.setdefault(key, len(self._places))
+            judged = value.kind is not None and value.kind.judged
+            weight = 1.0 / request.rate_of(value) if judged else 1.0
+            for group in request.groups:
+                if not keep.has(group.segment, name):
                     continue
-                key = name, value.measurement
-                place = places.setdefault(key, len(places))
-                judged = value.kind is not None and value.kind.judged
-                weight = 1.0 / request.rate_of(value) if judged else 1.0
-                for group in request.groups:
-                    if not keep.has(group.segment, name):
-                        continue
-                    cell = None if cells is None else cells[group][key]
-                    if cell is None or cell.is_quality:
-                        sums = beside if cell is None else cell.moments
-                        conversation.add(group, place, sums, weight, value.value, at)
+                cell = None if cells is None else cells[group][key]
+                if cell is None or cell.is_quality:
+                    sums = self._beside if cell is None else cell.moments
+                    conversation.add(group, place, sums, weight, value.value, row[1] / 1000)

@@ -9,10 +9,9 @@ from __future__ import annotations
 import math
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from operator import itemgetter
-from types import MappingProxyType
 from typing import Any, NamedTuple, cast
 
 from ragmeter.metrics import Score
@@ -35,6 +34,9 @@ FAILED = frozenset({"judge_error", "timeout", "metric_error"})
 """Statuses of a judged score that was tried and failed."""
 _MANY = 4
 """Requests of the same groups from which on it is cheaper to count once and add to each group."""
+_AT_ONCE = 256
+"""Requests whose scores are read at a time."""
+_Row = tuple[Any, ...]
 _REQUESTS = (
     "SELECT r.id, r.at, r.conversation_id, r.question, r.service, r.workflow, r.status, r.verdict, "
     "r.started_ns IS NULL, r.language, r.retriever, r.metadata, r.segments, r.judge_sample_rate, r.selection, "
@@ -43,7 +45,7 @@ _REQUESTS = (
 _SCORES = (
     "SELECT s.request, s.name, coalesce(s.status, 'ok'), s.kind, s.turned, s.lower, s.upper, "
     "coalesce(s.judge_calls, 0), coalesce(s.input_tokens, 0), coalesce(s.output_tokens, 0), "
-    "coalesce(s.cache_hits, 0), s.cost, s.asked_with FROM request r JOIN score s ON s.request = r.id"
+    "coalesce(s.cache_hits, 0), s.cost, s.asked_with FROM score s"
 )
 _UNGROUNDED = (
     "SELECT s.request, s.kind, s.turned, e.summary FROM score s "
@@ -89,69 +91,51 @@ def count_between(
     database: Database, moments: Sequence[int], distinct: DistinctSegments, keep: Keep = ALL
 ) -> list[Cells]:
     """Count the requests of each interval between two successive moments."""
-    bounds = (moments[0], moments[-1])
-    return _count(
-        database,
-        database.execute(f"{_REQUESTS} WHERE r.at >= ? AND r.at < ?", bounds),
-        _by_request(database.execute(f"{_SCORES} WHERE r.at >= ? AND r.at < ?", bounds)),
-        distinct,
-        ends=moments[1:],
-        keep=keep,
-    )
+    rows = database.execute(f"{_REQUESTS} WHERE r.at >= ? AND r.at < ?", (moments[0], moments[-1]))
+    return _count(database, rows, distinct, ends=moments[1:], keep=keep)
 
 
 def count_requests(
     database: Database, numbers: Sequence[int], distinct: DistinctSegments, *, with_parts: bool = False
 ) -> Cells:
     """Count requests by their row numbers; `with_parts`: including the parts of their groundedness."""
-    (cells,) = _count(
-        database,
-        database.among(f"{_REQUESTS} WHERE r.id IN (these)", numbers),
-        _by_request(database.among(f"{_SCORES} WHERE r.id IN (these)", numbers)),
-        distinct,
-        _by_request(database.among(_UNGROUNDED, numbers)) if with_parts else {},
-    )
+    rows = database.among(f"{_REQUESTS} WHERE r.id IN (these)", numbers)
+    (cells,) = _count(database, rows, distinct, with_parts=with_parts)
     return cells
 
 
 def _count(
     database: Database,
-    requests: Iterable[tuple[Any, ...]],
-    scores: dict[int, list[tuple[Any, ...]]],
+    requests: Iterable[_Row],
     distinct: DistinctSegments,
-    ungrounded: Mapping[int, list[tuple[Any, ...]]] = MappingProxyType({}),
     *,
     ends: Sequence[float] = (math.inf,),
     keep: Keep = ALL,
+    with_parts: bool = False,
 ) -> list[Cells]:
     """Count requests in intervals: before the first of `ends`, from there to the second, and so on."""
     kinds = kinds_of(database)
-    unmeasured = {kind.name: kind.unmeasured() for kind in kinds.values()}
     present = sorted(requests, key=itemgetter(1, 0))
     paired = ", ".join(["-1", *(str(n) for n, kind in kinds.items() if Cell(kind).is_quality)])
-    of_pairs = f"{_SCORES} WHERE s.turned IS NOT NULL AND s.kind IN ({paired})"
-    rows, known = earlier(database, present, _REQUESTS, of_pairs)
-    by_number, turns = _by_request(known), Turns()
-    for row in rows:
-        turns.add(row, _read(row, by_number, kinds, unmeasured, distinct), None)
+    of_pairs = f"{_SCORES} WHERE s.turned IS NOT NULL AND s.kind IN ({paired}) AND s.request IN (these)"
+    before = earlier(database, present, _REQUESTS)
+    turns = Turns([*before, *present])
+    for some in _read(database, before, of_pairs, kinds, distinct):
+        for row, request in some:
+            turns.count(row, request, None, keep)
     homes_of: list[dict[GroupKey, Home]] = [{} for _ in ends]
-    alike: list[dict[tuple[GroupKey, ...], list[StoredRequest]]] = [{} for _ in ends]
-    for row in present:
-        request = _read(row, scores, kinds, unmeasured, distinct)
-        if (known_parts := ungrounded.get(row[0])) is not None:
-            request = request._replace(values={**request.values, **_parts(kinds, *known_parts[0][1:])})
-        place = bisect_right(ends, row[1])
-        turns.add(row, request, homes_of[place])
-        alike[place].setdefault(request.groups, []).append(request)
     found = [Cells() for _ in ends]
-    for cells, homes, some in zip(found, homes_of, alike, strict=True):
-        for groups, same in some.items():
-            counted = _count_alike(
-                same, [homes.setdefault(group, {}) for group in groups if keep.has_part(group.segment)], keep
-            )
+    for some in _read(database, present, f"{_SCORES} WHERE s.request IN (these)", kinds, distinct, with_parts):
+        alike: dict[tuple[int, tuple[GroupKey, ...]], list[StoredRequest]] = {}
+        for row, request in some:
+            alike.setdefault((bisect_right(ends, row[1]), request.groups), []).append(request)
+        for (place, groups), same in alike.items():
+            kept = [homes_of[place].setdefault(one, {}) for one in groups if keep.has_part(one.segment)]
+            counted = _count_alike(same, kept, keep)
             for group in groups:
-                cells.groups.setdefault(group, Counter()).update(counted)
-    turns.count_pairs(keep)
+                found[place].groups.setdefault(group, Counter()).update(counted)
+        for row, request in some:
+            turns.count(row, request, homes_of[bisect_right(ends, row[1])], keep)
     for cells, homes in zip(found, homes_of, strict=True):
         cells.scores = {
             CellKey(*group, *measured): cell for group, home in homes.items() for measured, cell in home.items()
@@ -160,17 +144,30 @@ def _count(
 
 
 def _read(
-    row: tuple[Any, ...],
-    scores: dict[int, list[tuple[Any, ...]]],
+    database: Database,
+    rows: Sequence[_Row],
+    statement: str,
     kinds: Mapping[int, Kind],
-    unmeasured: Mapping[str, Kind],
     distinct: DistinctSegments,
-) -> StoredRequest:
-    """Return a request with its scores; their rows are dropped, which take as much memory."""
-    number, _, _, question, service, workflow, status, verdict, orphan, *rest = row
+    with_parts: bool = False,
+) -> Iterator[list[tuple[_Row, StoredRequest]]]:
+    """Yield requests with their scores, some at a time: all of a busy hour would fill the memory."""
+    unmeasured = {kind.name: kind.unmeasured() for kind in kinds.values()}
+    for start in range(0, len(rows), _AT_ONCE):
+        some = rows[start : start + _AT_ONCE]
+        numbers = [row[0] for row in some]
+        values: dict[int, dict[str, _Value]] = {number: {} for number in numbers}
+        for number, name, *score in database.among(statement, numbers):
+            values[number][name] = _value(kinds, unmeasured, name, *score)
+        for number, *part in database.among(_UNGROUNDED, numbers) if with_parts else ():
+            values[number] |= _parts(kinds, *part)
+        yield [(row, _request(row, values[row[0]], distinct)) for row in some]
+
+
+def _request(row: _Row, values: dict[str, _Value], distinct: DistinctSegments) -> StoredRequest:
+    _, _, _, question, service, workflow, status, verdict, orphan, *rest = row
     language, retriever, metadata, named, judge_rate, selection, judge_selection = rest
     parts = stored_segments(language, retriever, metadata, named)
-    values = {name: _value(kinds, unmeasured, name, *one) for _, name, *one in scores.pop(number, ())}
     for share in verdict_shares(verdict):
         values[share.name] = _counted_share(share)
     return StoredRequest(
@@ -227,13 +224,6 @@ def _count_value(home: Home, name: str, request: StoredRequest) -> None:
         cell.bins[min(BINS - 1, int(value.value * BINS))] += 1
     if request.selection != "worst":
         _measure(cell, name, request)
-
-
-def _by_request(rows: Iterable[tuple[Any, ...]]) -> dict[int, list[tuple[Any, ...]]]:
-    found: dict[int, list[tuple[Any, ...]]] = {}
-    for row in rows:
-        found.setdefault(row[0], []).append(row)
-    return found
 
 
 def _value(kinds: Mapping[int, Kind], unmeasured: Mapping[str, Kind], name: str, *row: Any) -> _Value:

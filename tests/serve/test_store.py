@@ -5,6 +5,7 @@ import random
 import sqlite3
 import stat
 import threading
+import tracemalloc
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from served import until
-from stored import BAD, CHUNKS, GOOD, ask, dropped, pieces_of, scored, store, tables, told
+from stored import BAD, CHUNKS, GOOD, ask, dropped, moved, pieces_of, scored, store, tables, told
 
 from ragmeter import RagMeter, RunsLostError, TryLaterError
 from ragmeter.metrics import ConfigurationError
@@ -21,6 +22,7 @@ from ragmeter.serve.store import Filters, Store, StoreOptions
 HOUR_S = 3_600.0
 DAY_S = 86_400.0
 PATIENCE_S = 100.0
+NOW_S = 1_800_000_000.0
 
 
 @pytest.fixture(scope="module")
@@ -522,7 +524,7 @@ def test_names_beyond_what_anyone_can_look_at_are_counted_together(fresh):
 
 def test_what_meters_dropped_is_told_for_the_time_that_is_looked_at(fresh):
     """Counters that only grow, from several meters, told late and twice."""
-    now = 1_800_000_000.0
+    now = NOW_S
     told_ = [
         dropped(10, now - 2 * HOUR_S, began_s=now - DAY_S, **{"name": "shop", "instance.id": "one"}),
         dropped(17, now - 60, began_s=now - DAY_S, **{"name": "shop", "instance.id": "one"}),
@@ -536,3 +538,17 @@ def test_what_meters_dropped_is_told_for_the_time_that_is_looked_at(fresh):
         assert reader.overview().dropped == {"queue_full": 7 + 5}
         assert reader.overview(Filters(range_s=3 * HOUR_S, service="shop")).dropped == {"queue_full": 12}
         assert reader.overview(Filters(service="other")).dropped == {}
+
+
+def test_counting_holds_the_scores_of_some_requests_at_a_time(runs, tmp_path):
+    """Else the overview of a busy quarter of an hour would take hundreds of megabytes."""
+    peaks = []
+    for count in (512, 1_280):
+        with store(tmp_path / f"{count}.db", clock=lambda: NOW_S) as kept:
+            kept.export([moved(runs[number % 4], f"{number}", NOW_S - 60) for number in range(count)])
+            reader = kept.reader()
+            tracemalloc.start()
+            assert reader.overview().requests == count
+            peaks.append(tracemalloc.get_traced_memory()[1])
+            tracemalloc.stop()
+    assert peaks[1] - peaks[0] < 1_500 * (1_280 - 512)
