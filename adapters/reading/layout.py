@@ -6,10 +6,13 @@ Shape only: no framework, no convention and no tool is known here.
 from __future__ import annotations
 
 import ast
+import csv
+import io
 import json
 import re
-from collections.abc import Iterator
-from itertools import pairwise
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator
+from itertools import islice, pairwise
 from typing import Any, NamedTuple
 
 from .label_words import CONTENT, CONTEXT_INFLECTED, MARK, PASSAGE, SOURCE
@@ -46,10 +49,7 @@ ELEMENT = re.compile(
     r"([^<]*(?:<(?!/?\1\b)[^<]*)*)</\1>",
     re.IGNORECASE,
 )
-_INNER = re.compile(
-    r"<(?:document_content|page_content|content|text)>(.*?)</(?:document_content|page_content|content|text)>",
-    re.IGNORECASE | re.DOTALL,
-)
+_CHILD = re.compile(r"<([a-z]\w*)\b[^>]*>\n?(.*?)</\1>", re.IGNORECASE | re.DOTALL)
 _ID_ATTRIBUTE = re.compile(r"""\b(?:id|source|name)\s*=\s*["']([^"']+)["']""", re.IGNORECASE)
 _RULE = re.compile(r"^[ \t]*([-=*_#~+<>])\1{2,}[ \t]*$|[ \t]\|{2,3}[ \t]", re.MULTILINE)
 _HEADING = re.compile(
@@ -68,6 +68,14 @@ _FIELD_LINE = re.compile(
 """A line of a record: ``title: Parking``."""
 _NAME = re.compile(rf"{SOURCE}|name|id|link", re.IGNORECASE)
 _CONTENT = re.compile(CONTENT, re.IGNORECASE)
+_CONTENT_NAME = re.compile(rf"(?:\w+_)?(?:{CONTENT}|body)", re.IGNORECASE)
+_NAME_OF_PART = re.compile(rf"(?:\w+_)?(?:{SOURCE}|name|filename|id|link|path|location)", re.IGNORECASE)
+"""Names of the elements that an element consists of."""
+_DIGITS = re.compile(r"\d+")
+_CODE_FENCE = re.compile(r"^[ \t]*(?:```|~~~)", re.MULTILINE)
+_LEADS_ON = re.compile(r"[:：]\s*\Z|\A\s*#{1,6}[ \t][^\n]*\s*\Z")
+_LIST_ITEM = re.compile(r"\s*(?:[-*•–—]|\(?\d{1,3}[.)])[ \t]")
+"""What continues the paragraph before it; a paragraph that the next one continues."""
 BRACKETED = re.compile(
     r"^[ \t]*(?:[=#*-]{2,}[ \t]*)?"
     r"(?:\[(?!\d+\])(?P<label>[^\n]{1,120}?)\](?:\])?(?!\()|【(?!\d)[^】\n]{1,80}】)",
@@ -81,7 +89,7 @@ _BETWEEN_RULES = re.compile(
 """``--- Note: a.md ---``."""
 _FILE_LINE = re.compile(r"^[ \t]*(?P<label>[^\s:]{1,100}\.\w{2,5}(?:#[^\s:]{1,60})?):[ \t]+", re.MULTILINE)
 """A line that begins with the name of its file."""
-_QUOTED = re.compile(r'^[ \t]*(["`~]{3,})\w*[ \t]*\n(.*?)(?:\n[ \t]*\1|\Z)', re.MULTILINE | re.DOTALL)
+_QUOTED = re.compile(r'^[ \t]*(["`~]{3,})(\w*)[ \t]*\n(.*?)(?:\n[ \t]*\1|\Z)', re.MULTILINE | re.DOTALL)
 _SOURCE_LINE = re.compile(
     rf"^[ \t]*(?:\w+ ){{0,2}}(?:{PASSAGE}|file)(?:[ \t]*[:：]|[ \t](?=[^\n]*[:：][ \t]*\n))"
     r"[ \t]*(?P<label>[^\n]{1,120})\n",
@@ -104,6 +112,8 @@ _TRAILER = re.compile(
     re.IGNORECASE,
 )
 """The last line of a passage, with its source."""
+_TEMPLATE_LINE = re.compile(r"[^\w\s].*\w.*[^\w\s]|.*[:：]")
+_DASH_LINE = re.compile(r"^[ \t]*[—–]", re.MULTILINE)
 _FIELD_NAME = re.compile(r"\s*([^\W\d_][^\d\n:：]{0,30}?)(\d{1,9}[^\d\n:：]{0,20})?[:：]")
 BLANK = re.compile(r"\n[ \t]*\n")
 _LABEL = re.compile(r"\A\[([^\]\n]{1,200})\](?!\()[ \t:]*\n?(?=\S)")
@@ -154,31 +164,73 @@ def pieces_of(text: str, separator: str | None = None) -> Iterator[Document]:
             yield Document(text[head.end() : end].strip(" \t\n-=:"), _id_of(head["label"] or ""))
         return
     elements = list(ELEMENT.finditer(text)) if is_closed(text) else []
-    if elements:
-        for element in elements:
-            inner = _INNER.search(element[3])
-            named = _ID_ATTRIBUTE.search(element[2])
-            body = (inner[1] if inner else element[3]).strip()
-            if body:
-                yield Document(body, named[1] if named else None)
+    if len(elements) == 1 and _RULE.search(elements[0][3]):
+        text = elements[0][3].strip()  # it encloses all of them
+    elif elements:
+        yield from filter(lambda item: item.text, map(_within, elements))
         return
-    quoted = [match[2].strip() for match in _QUOTED.finditer(text)]
-    if 2 * sum(map(len, quoted)) > len(text):
-        yield from map(_labelled, filter(None, quoted))
+    quoted = [(match[2], match[3].strip()) for match in _QUOTED.finditer(text)]
+    if 2 * sum(len(inner) for _, inner in quoted) > len(text) and not any(language for language, _ in quoted):
+        yield from (_labelled(inner) for _, inner in quoted if inner)
         return
     for rule in filter(None, (_RULE, _HEADING, _repeated_label(text), _repeated_mark(text), BLANK)):
-        if (first := rule.search(text)) is not None:
-            yield from _parts_by(rule, first, text)
+        if places := _places_of(rule, text):
+            yield from _parts_between(rule, places, text)
             return
     yield _labelled(text)
 
 
-def _parts_by(rule: re.Pattern[str], first: re.Match[str], text: str) -> Iterator[Document]:
-    """Return the parts between the matches of a rule, without their headings."""
-    parts = [part for part in _split(rule, text) if part.strip()]
-    is_before = bool(text[: first.start()].strip()) and _NUMBER_ONE.match(first[0])
+def _within(element: re.Match[str]) -> Document:
+    """Return the passage in an element: its content, or of its parts of different names the longest."""
+    named = _ID_ATTRIBUTE.search(element[2])
+    parts = dict(_CHILD.findall(element[3]))
+    rest = _CHILD.sub("", element[3])
+    contents = [name for name in parts if _CONTENT_NAME.fullmatch(name)]
+    is_record = not rest.strip() and any(map(_NAME_OF_PART.fullmatch, parts))
+    if not parts or not (contents or is_record):
+        return Document(element[3].strip(), named[1] if named else None)
+    passage = max(contents or parts, key=lambda name: len(parts[name]))
+    name = next((one for key, one in parts.items() if key != passage and _NAME_OF_PART.fullmatch(key)), None)
+    return Document(parts[passage].strip(), named[1] if named else name and _id_of(name))
+
+
+def _places_of(rule: re.Pattern[str], text: str) -> list[re.Match[str]]:
+    """Return the matches of a rule that divide a text; none if it divides the passages, too."""
+    places = list(rule.finditer(text))
+    if rule is BLANK:
+        fences = [fence.start() for fence in _CODE_FENCE.finditer(text)]
+        return [place for place in places if bisect_right(fences, place.start()) % 2 == 0]
+    if rule is not _HEADING or not places:
+        return places
+    form = _form_of(places[0])
+    places = [place for place in places if _form_of(place) == form]
+    if form not in ("", "("):
+        return places
+    numbers = [int(number[0]) for place in places if (number := _DIGITS.search(place[0]))]
+    paragraphs = BLANK.split(text.strip())
+    paragraphs = paragraphs[1 if _is_lead(paragraphs[0]) else 0 :]
+    # Else a list is in a passage.
+    are_all = numbers == sorted({*numbers}) and (
+        len(paragraphs) == 1 or all(map(_HEADING.match, map(str.lstrip, paragraphs)))
+    )
+    return places if are_all else []
+
+
+def _form_of(heading: re.Match[str]) -> str:
+    """Return what precedes the number of a heading."""
+    return re.split(r"\d|(?<=\()[a-z](?=\))", heading[0], maxsplit=1)[0].strip().casefold()
+
+
+def _parts_between(rule: re.Pattern[str], places: list[re.Match[str]], text: str) -> Iterator[Document]:
+    """Return the parts between the places of a rule, without their headings."""
+    parts = [part for part in _between(places, text) if part.strip()]
+    is_before = bool(text[: places[0].start()].strip()) and _NUMBER_ONE.match(places[0][0])
     if len(parts) > 1 and (is_before or _is_lead(parts[0])):
         del parts[0]
+    if rule is BLANK and (
+        any(map(_LEADS_ON.search, parts)) or len({*map(bool, map(_LIST_ITEM.match, parts))}) > 1
+    ):
+        return iter((_labelled(text),))  # blank lines are within passages
     if rule in (_RULE, BLANK):
         parts = [part.lstrip() for part in parts]
         heads = [head for part in parts if (head := _HEADING.match(part))]
@@ -189,10 +241,11 @@ def _parts_by(rule: re.Pattern[str], first: re.Match[str], text: str) -> Iterato
 
 
 _TABLE = re.compile(
-    r"^[ \t]*\|(?P<names>[^\n]+)\|[ \t]*\n[ \t]*\|[ \t:|-]+\|[ \t]*\n"
-    r"(?P<rows>(?:[ \t]*\|[^\n]+\|[ \t]*(?:\n|\Z))+)",
+    r"^[ \t]*\|(?P<names>[^\n]+)\|[ \t]*\n[ \t]*\|[ \t:|-]+\|[ \t]*\n(?:[ \t]*\|[^\n]+\|[ \t]*(?:\n|\Z))+",
     re.MULTILINE,
 )
+_LINE = re.compile(r"^.*\S.*$", re.MULTILINE)
+_COLUMN = re.compile(r"[\w #()./-]{1,30}")
 
 
 def table_in(text: str) -> tuple[int, int, int] | None:
@@ -203,28 +256,46 @@ def table_in(text: str) -> tuple[int, int, int] | None:
     return table.start(), table.start(), table.end()
 
 
-def _cells(row: str) -> list[str]:
-    return [cell.strip() for cell in row.strip(" \t|").split("|")]
+def _cells(row: str, mark: str = "|") -> list[str]:
+    return [cell.strip(" \t,") for cell in row.strip(" \t|").split(mark)]
+
+
+def _delimited_in(text: str) -> tuple[int, list[dict[str, str]]]:
+    """Return the place and the rows of a table in Markdown or with columns between commas, bars or tabs."""
+    for line in islice(_LINE.finditer(text), 2):
+        mark = next((one for one in "|\t," if one in line[0]), ",")
+        names = _cells(line[0], mark)
+        if len(names) < 2 or not all(map(_COLUMN.fullmatch, names)):
+            continue
+        rest = text[line.end() :]
+        if mark == "|":
+            rest = re.sub(r"^[ \t]*\||^[ \t|:-]+$|\|[ \t]*$", "", rest, flags=re.MULTILINE)
+        quote = "\x1f" if mark == "|" else '"'  # Markdown knows none
+        try:
+            cells = [*csv.reader(io.StringIO(rest), delimiter=mark, quotechar=quote, skipinitialspace=True)]
+        except csv.Error:
+            continue
+        rows = [[cell.strip(" \t") for cell in row] for row in cells if any(map(str.strip, row))]
+        if rows and all(len(row) == len(names) for row in rows):
+            return line.start(), [dict(zip(names, row, strict=True)) for row in rows]
+    return 0, []
 
 
 def _records_in(text: str) -> list[Document]:
-    """Return the rows of a Markdown table, or the records in lines of ``key: value``.
+    """Return the rows of a table, or the records in lines of ``key: value``.
 
     The passage of each is its content, else its longest field.
     """
-    table = _TABLE.search(text)
-    if table is not None and not text[table.end() :].strip():
-        start, names = table.start(), _cells(table["names"])
-        cells = map(_cells, table["rows"].split("\n"))
-        rows = [dict(zip(names, row, strict=True)) for row in cells if len(row) == len(names)]
-    else:
+    start, rows = _delimited_in(text)
+    is_table = bool(rows)
+    if not rows:
         start, rows = _keyed_lines_in(text)
     if not rows or not _is_lead(text[:start]):
         return []
     contents = [key for key in rows[0] if _CONTENT.fullmatch(key)]
     passage = max(contents or rows[0], key=lambda key: sum(len(row[key]) for row in rows))
     ids = [key for key in rows[0] if _NAME.fullmatch(key) and key != passage]
-    if table is None and not (ids and contents if len(rows) < 2 else ids or contents):
+    if not (ids and contents if len(rows) < 2 and not is_table else ids or contents):
         return []
     return [
         Document(row[passage], next((_id_of(row[key].partition("\n")[0]) for key in ids), None)) for row in rows
@@ -239,6 +310,12 @@ def _keyed_lines_in(text: str) -> tuple[int, list[dict[str, str]]]:
         {line["key"]: line for line in reversed(lines[at:end])} for at, end in pairwise([*starts, len(lines)])
     ]
     keys = set.intersection(*map(set, records)) if records else set()
+    for at, key in enumerate(first := [key for key in reversed(records[-1]) if key in keys] if records else []):
+        if _CONTENT.fullmatch(key):  # what follows it belongs to it, but for names
+            keys -= {
+                one for one in first[at + 1 :] if not _NAME.fullmatch(one) and not _SCORED.match(one + ": 0")
+            }
+            break
     if len(keys) < 2:
         return 0, []
     kept = [line for record in records for line in reversed(record.values()) if line["key"] in keys]
@@ -327,8 +404,12 @@ def _titles_in(text: str) -> list[re.Match[str]]:
 
 def _split(rule: re.Pattern[str], text: str) -> Iterator[str]:
     """Yield the text between the matches; groups in the user's expression are ignored."""
+    return _between(rule.finditer(text), text)
+
+
+def _between(places: Iterable[re.Match[str]], text: str) -> Iterator[str]:
     start = 0
-    for match in rule.finditer(text):
+    for match in places:
         if match.end() > match.start():
             yield text[start : match.start()]
             start = match.end()
@@ -377,8 +458,11 @@ def divided(body: str, count: int | None = None) -> Passages:
         else piece
         for piece in whole
     ]
+    if len(whole) > 1:
+        whole = _without_template(whole)
     trailers = [_TRAILER.search(piece.text or "") for piece in whole]
-    if len(whole) > 1 and all(trailers):
+    dashes = [len(_DASH_LINE.findall(piece.text or "")) for piece in whole]
+    if len(whole) > 1 and all(trailers) and max(dashes) < 2:  # else they are lists
         whole = [
             piece._replace(
                 text=trailer.string[: trailer.start()].strip(), id=piece.id or _id_of(trailer["label"])
@@ -394,8 +478,26 @@ def divided(body: str, count: int | None = None) -> Passages:
         return Passages(tuple(whole), is_divided=False)
     if count is None:
         whole = [piece for piece in whole if weight_of(letters_of(piece.text or "")) >= LEAST]
-    is_marked = bool(ELEMENT.search(body) or _HEADING.match(body) or _records_in(body))
+    is_marked = bool(
+        ELEMENT.search(body) or (_HEADING.match(body) and _places_of(_HEADING, body)) or _records_in(body)
+    )
     return Passages(tuple(whole), is_divided=len(whole) > 1 or is_marked or count == 1)
+
+
+def _without_template(pieces: list[Document]) -> list[Document]:
+    """Return passages without the lines that a template writes above or below each, and their numbers."""
+    texts = [piece.text or "" for piece in pieces]
+    for end in (0, -1):
+        lines = [text.split("\n")[end] for text in texts]
+        if len({_DIGITS.sub("0", line) for line in lines}) == 1 and _TEMPLATE_LINE.fullmatch(lines[0].strip()):
+            texts = [
+                (text[len(line) :] if end == 0 else text[: len(text) - len(line)]).strip()
+                for text, line in zip(texts, lines, strict=True)
+            ]
+    heads = [_HEADING.match(text) for text in texts]
+    if all(heads):
+        texts = [text[head.end() :] for text, head in zip(texts, heads, strict=True) if head]
+    return [piece._replace(text=text) for piece, text in zip(pieces, texts, strict=True)]
 
 
 def parsed(text: str) -> object:

@@ -89,7 +89,7 @@ _PARAGRAPH = re.compile(
     r"\A(?:[^\n]{0,80}\n)?[^\n]{0,400}(?:following|below|given|provided|"
     r"next|следующ|ниже|приведенн|приведённ|以下|下面|下列)"
     rf"[^\n]{{0,200}}{CONTEXT_INFLECTED}[^\n]{{0,600}}\n"
-    r"(?:(?:\W*(?:if|when|you|your|answer|use|only|never|always|do|don['’]t|be|keep|say|cite|please|"
+    r"(?:(?:[^\w\n]*(?:if|when|you|your|answer|use|only|never|always|do|don['’]t|be|keep|say|cite|please|"
     r"если|не|отвечай|только|используй)\b|[^\n]*(?:请|不要|如果|必须|ください))[^\n]*\n){0,3}\s*",
     re.IGNORECASE,
 )
@@ -127,6 +127,7 @@ _IN_SENTENCE = re.compile(
 )
 """A context within the sentence that asks."""
 _FENCE = re.compile(r"^[ \t]*(?:-{3,}|={3,}|`{3,}|\"{3,}|~{3,})\w*[ \t]*$\n?", re.MULTILINE)
+_FENCES_BELOW = re.compile(r'(?:^|\n)[-=`"\s]+\Z')
 _MOST_NAMING = 60
 """Characters before a list that are searched for a word for a context."""
 _LONG_FENCE = 10
@@ -157,7 +158,7 @@ _TURN = re.compile(
 )
 """The last turn of a dialogue that the model continues."""
 _ASKED = re.compile(
-    rf"(?:^|(?<=。)|(?<=[,.!?] ))[ \t#*<%=\[]*{QUESTION_LABEL}[ \t*>\]#%=]*(?:[:：>]|\n)[ \t*]*(.{{1,2000}}?)"
+    rf"(?:^|(?<=。)|(?<=[,.:!?] ))[ \t#*<%=\[]*{QUESTION_LABEL}[ \t*>\]#%=]*(?:[:：>]|\n)[ \t*]*(.{{1,2000}}?)"
     r"(?=</|\n[ \t]*[-=]{2,}[ \t]*\n|"
     rf"\n[ \t#*<]*(?:{ANSWER}|(?:\w+ )?(?:{CONTEXT})|</)[^\n]{{0,30}}?(?:[:：>]|\Z)|\n#+ |\n[ \t]*\n|\Z)",
     re.IGNORECASE | re.MULTILINE | re.DOTALL,
@@ -397,14 +398,7 @@ def _span_of(text: str, *, is_asked: bool, is_apart: bool = False) -> tuple[int,
         return 0, introduced.end(), len(text)
     if not (is_asked or names_question):
         return None
-    wide = _WIDE_LABEL.search(text) or (asks and _ANY_LABEL.search(text[: asks.start()]))
-    if wide:
-        return wide.start(), wide.end(), len(text)
-    if (listed := _list_in(text) or table_in(text)) is not None:
-        return listed
-    if names_question and (sentence := _IN_SENTENCE.search(text)):
-        return sentence.start(), sentence.start("body"), sentence.end("body")
-    return next(
+    headed = next(
         (
             (heads[0].start(), heads[0].start(), len(text))
             for rule in (_HEADS if names_question else _HEADS[: 1 + is_apart])
@@ -412,6 +406,14 @@ def _span_of(text: str, *, is_asked: bool, is_apart: bool = False) -> tuple[int,
         ),
         None,
     )
+    wide = _WIDE_LABEL.search(text) or (asks and _ANY_LABEL.search(text[: asks.start()]))
+    if wide and not (headed and headed[0] <= wide.start()):
+        return wide.start(), wide.end(), len(text)
+    if (listed := _list_in(text) or table_in(text)) is not None:
+        return listed
+    if names_question and (sentence := _IN_SENTENCE.search(text)):
+        return sentence.start(), sentence.start("body"), sentence.end("body")
+    return headed
 
 
 def _context_of(text: str, question: str) -> str | None:
@@ -441,7 +443,10 @@ def _context_of(text: str, question: str) -> str | None:
         if closing is not None and (is_pair or len(_until_closing(inner[closing.end() :])) < LEAST):
             return inner[: closing.start()].strip()
         body = body if same else inner
-    return _until_closing(body).rstrip('-=`"').strip()
+    body = _until_closing(body)
+    below = _FENCES_BELOW.search(body)
+    is_code = below is not None and "`" in below[0] and len(_FENCE.findall(body)) % 2 == 0
+    return body if below is None or is_code else body[: below.start()].strip()
 
 
 def _until_closing(body: str) -> str:

@@ -134,8 +134,27 @@ SHOWN = {
     "scores in parentheses": f"Context:\n(similarity=0.83) {ONE}\n(similarity=0.7) {TWO}\n\nQuestion: {QUESTION}",
     "sources below": f"Context:\n{ONE}\nSource: a.md\n\n{TWO}\nSource: b.md\n\nQuestion: {QUESTION}",
     "names behind a dash": f"Context:\n{ONE}\n— kettle.pdf, p. 3\n\n{TWO}\n— winter.pdf, p. 1\n\nQuestion: {QUESTION}",
+    "elements of parts": f"<context>\n<source><source_id>1</source_id><source_context>{ONE}</source_context></source>\n<source><source_id>2</source_id><source_context>{TWO}</source_context></source>\n</context>\n\n{QUESTION}",
+    "rules in one element": f"<Reference>\n{ONE}\n------\n{TWO}\n</Reference>\n\nQuestion: {QUESTION}",
+    "commas": f'Context:\nid,text\n1,"{ONE}"\n2,"{TWO}"\n\nQuestion: {QUESTION}',
+    "tabs": f'-----Sources-----\n```csv\nid,\tcontent\n0,\t"{ONE}"\n1,\t"{TWO}"\n```\n\nQuestion: {QUESTION}',
+    "a line of the template in each": f"Knowledge base:\nDocument: a.md\nRelevant fragments:\n1. {ONE}\n\nDocument: b.md\nRelevant fragments:\n2. {TWO}\n\nQuestion: {QUESTION}",
+    "ends between rules": f"Answer from the sources below.\n\n--- Source 1: a.md ---\n{ONE}\n--- End of Source 1 ---\n\n--- Source 2: b.md ---\n{TWO}\n--- End of Source 2 ---\n\nQuestion: {QUESTION}",
+    "an element for the question in a line": f'Here are the search results:\n<search_results>\n<item index="1">\n<page_content>\n{ONE}\n</page_content>\n</item>\n<item index="2">\n<page_content>\n{TWO}\n</page_content>\n</item>\n</search_results>\n\nHere is the question: <question>{QUESTION}</question>\n\nAnswer with them.',
     "rules of two dashes": f"You have this:\nDOCUMENTS:\n{ONE}\n\n{TWO}\n--\nQUESTION:\n{QUESTION}\n--\nINSTRUCTIONS:\nBe brief.\n",
 }  # fmt: skip
+WITHIN = {
+    "numbered lists": ["Change the drum of the printer:\n1. Switch it off\n2. Open it", "Reset the counter of the printer:\n1. Hold the key\n2. Wait for the lamp"],
+    "code with a blank line": ["Open a session of the client.\n```python\nclient = Client()\n\nclient.open()\n```", "Close a session of the client.\n```python\nclient.close()\n```"],
+    "lists of dashes": ["Прежде чем подать заявку, подготовьте:\n— паспорт и договор\n— номер лицевого счёта", "После подачи заявки ответ придёт:\n— на электронную почту\n— в приложение банка"],
+}  # fmt: skip
+"""Passages with marks of their own."""
+PARAGRAPHS = {
+    "lists": "Prices of the ferry in winter are these:\n\n- adults pay twelve euros\n- children pay six euros\n\nTimes of the ferry in winter are these:\n\n- it leaves at nine\n- it is back at six",
+    "numbered passages": "1. The ferry to Oslo leaves at nine in winter.\n\nIt is back at six in the evening, except on Sundays.\n2. Bicycles travel free on every ferry of the line.\n\nDogs need a ticket of their own.",
+    "headings": "## Prices\n\nAdults pay twelve euros for the ferry to Oslo.\n\n### Children\n\nChildren pay six euros for the ferry to Oslo.",
+}
+"""Passages in which blank lines are certain."""
 NOT_DIVIDED = {
     "a sentence": f"Use the following text: {ONE} to answer this question: {QUESTION}",
     "a sentence in Russian": f"Ответь на вопрос «{QUESTION}», опираясь на текст: {ONE}",
@@ -217,6 +236,25 @@ def test_a_layout_that_does_not_divide_shows_one_text_without_ranks(layout):
     assert asked_in(calls) == QUESTION
     assert not shown.is_divided
     assert [item.text for item in shown.documents] in ([ONE], [f"{ONE}\n{TWO}"])
+
+
+@pytest.mark.parametrize("passages", WITHIN)
+def test_marks_within_passages_do_not_divide_them(passages):
+    text = "Context:\n" + "\n\n".join(WITHIN[passages]) + f"\n\nQuestion: {QUESTION}"
+
+    shown = contexts_in_prompts([call(text)], ANSWER, QUESTION)
+
+    assert [item.text for item in shown.documents] == WITHIN[passages]
+
+
+@pytest.mark.parametrize("passages", PARAGRAPHS)
+def test_blank_lines_that_are_within_passages_divide_none(passages):
+    text = f"Context:\n{PARAGRAPHS[passages]}\n\nQuestion: {QUESTION}"
+
+    shown = contexts_in_prompts([call(text)], ANSWER, QUESTION)
+
+    assert not shown.is_divided
+    assert [item.text for item in shown.documents] == [PARAGRAPHS[passages]]
 
 
 @pytest.mark.parametrize(
