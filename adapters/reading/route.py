@@ -237,8 +237,9 @@ class Route(Generic[D]):
             # A list with any other document is not from here: the conversation's, an earlier turn's.
             own = {key: held for key, held in passage.taken.items() if found.issuperset(held)}
             foreign = {text for held in passage.taken.values() for text in held} - found
-            used = {text for key in _lists_used(passage, own, texts) for text in own[key]}
-            taken = [item for item in early if item.document.text in used]
+            taken = _nearest(
+                run, early, [text for key in _lists_used(passage, own, texts) for text in own[key]]
+            )
         self._replace(
             taken,
             [_Item(one, passage.ended_order, run) for one in passage.documents if one.text not in foreign],
@@ -247,17 +248,14 @@ class Route(Generic[D]):
 
     def _pasted(self, paste: Paste) -> None:
         """Leave out the documents that a step omitted when it made text of documents, or cut such text."""
-        texts = set(paste.documents)
+        texts = paste.documents
         if not texts and paste.strings:
             held = [item.document.text for item in self._items]
             shown = seen_in_prompts(held, [Prompt(paste.strings)])
-            texts = {held[place] for place in shown or ()}
-        taken = [
-            item
-            for item in self._items
-            if item.order < paste.ended_order
-            and (item.document.text in texts or paste.run in runs_around(item.run))
-        ]
+            texts = [held[place] for place in shown or ()]
+        early = [item for item in self._items if item.order < paste.ended_order]
+        gone = {id(item) for item in _nearest(paste.run, early, texts)}
+        taken = [item for item in early if id(item) in gone or paste.run in runs_around(item.run)]
         seen = seen_in_prompts([item.document.text for item in taken], [Prompt(paste.given)])
         if seen is None or len(seen) == len(taken):
             return
@@ -318,6 +316,28 @@ class Route(Generic[D]):
     def ended_before(self, until: int) -> int:
         """Return the order of the last document that arrived before `until`; 0 if none did."""
         return max([item.order for item in self._items if item.order < until], default=0)
+
+
+def _nearest(run: Run, items: Sequence[_Item[D]], texts: Iterable[str]) -> list[_Item[D]]:
+    """Return the items with texts that a run received; of equal ones those that arrived nearest to it.
+
+    Another sub-question may have found the same document, which remains its own.
+    """
+    copies = Counter(texts)
+    places = {id(one): place for place, one in enumerate(runs_around(run))}
+    distances: dict[int, int] = {}
+    for item in items:
+        if item.document.text in copies:
+            around = (places.get(id(one)) for one in runs_around(item.run))
+            distances[id(item)] = next((place for place in around if place is not None), len(places))
+    nearest: dict[str, int] = {}
+    chosen = set[int]()
+    for item in sorted((one for one in items if id(one) in distances), key=lambda one: distances[id(one)]):
+        text, distance = item.document.text, distances[id(item)]
+        if distance == nearest.setdefault(text, distance) or copies[text] > 0:
+            chosen.add(id(item))
+            copies[text] -= 1
+    return [item for item in items if id(item) in chosen]
 
 
 def _lists_used(passage: Passage[D], own: Mapping[str, Sequence[str]], texts: set[str]) -> set[str]:

@@ -28,6 +28,7 @@ from langchain_fakes import (
     joined,
     lcel,
     scripted_agent,
+    texts,
 )
 
 import ragmeter
@@ -198,6 +199,24 @@ def test_a_function_that_formats_only_some(watch: Watch) -> None:
     chain.invoke("who?", config=watch.config)
     assert flow(watch.only) == "Dense 3 → paste_recent 2 (inferred) → prompt 2"
     assert fates(watch.only, "apple") == ["dropped_by paste_recent"]
+
+
+@pytest.mark.parametrize("by_prompt", [True, False])
+def test_a_document_that_another_sub_question_found_too_is_not_its_to_drop(
+    watch: Watch, by_prompt: bool
+) -> None:
+    def last(found: list[Document]) -> list[Document]:
+        return found[1:]
+
+    def answer(question: str, config: Any) -> str:
+        write = RunnableLambda(joined if by_prompt else len)
+        ways = (Dense(names=("apple", "birch")), Lexical(names=("apple", "cedar")) | RunnableLambda(last))
+        notes = [str((way | write).invoke(question, config)) for way in ways]
+        return str(TellingModel().invoke("\n".join(notes), config).content)
+
+    RunnableLambda(answer).invoke("who?", config=watch.config)
+    assert texts(watch.only.sample) == [TEXTS[name] for name in ("apple", "birch", "cedar")]
+    assert [stage.inputs for stage in watch.only.sample.stages or ()] == [(), (), (1,)]
 
 
 def test_what_nobody_saw_is_unknown(watch: Watch) -> None:

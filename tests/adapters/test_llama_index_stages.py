@@ -248,7 +248,8 @@ def test_a_router(capture: Captured) -> None:
 def test_sub_questions(capture: Captured, use_async: bool) -> None:
     """Each has its own stages; a document of the other one is not its to drop."""
     first = engine(Dense(nodes("apple", "birch")), RecentOnly(out=("apple",)))
-    second = engine(Lexical(nodes("cedar", "daisy")), Rerank(top=1))
+    ranked = ("cedar", "birch", "daisy")
+    second = engine(Lexical(nodes(*ranked)), Rerank(order=ranked, top=1))
     made = SubQuestionQueryEngine.from_defaults(
         [
             QueryEngineTool.from_defaults(one, name=f"t{place}", description="t")
