@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from ragmeter.adapters.reading.results import ANY_TOOL, RetrievalTool, cut, tool_for
 from ragmeter.adapters.reading.values import Document, is_hidden
 
+from ._tree import SpanTree
 from .conventions import ANY_SPAN, Documents, Missing, Reader, Role, reading
 from .record import SpanRecord
 
@@ -98,12 +99,15 @@ def read_of(span: SpanRecord, tools: Sequence[RetrievalTool]) -> Read | None:
     return Read(span, reader, role, tool_for(reader.tool_name(span), tools) if role == "tool" else None)
 
 
-def reached(reads: Iterable[Read], retrieval_above: Callable[[SpanRecord], str | None]) -> tuple[Seen, ...]:
+def reached(
+    reads: Iterable[Read], retrieval_above: Callable[[SpanRecord], str | None], tree: SpanTree
+) -> tuple[Seen, ...]:
     """Return the documents of a request that reached its model, by retrieval, in start order.
 
     Args:
         reads: The request's spans, of one convention.
         retrieval_above: Returns the id of the outermost retrieval above a span, or None.
+        tree: The trace.
     """
     outer: list[Read] = []
     inner: dict[str, list[Read]] = {}
@@ -127,7 +131,7 @@ def reached(reads: Iterable[Read], retrieval_above: Callable[[SpanRecord], str |
             own = tuple(one.read for one in within) if changes else ()
             seen.append(Seen(read, documents, within=own))
         else:
-            seen = _reranked(seen, read)
+            seen = _reranked(seen, read, tree)
     return tuple(seen)
 
 
@@ -146,7 +150,7 @@ def _outermost_within(inner: Sequence[Read]) -> list[Seen]:
     return kept
 
 
-def _reranked(seen: list[Seen], read: Read) -> list[Seen]:
+def _reranked(seen: list[Seen], read: Read, tree: SpanTree) -> list[Seen]:
     """Return the documents after a reranking, which replaces its input."""
     documents = read.documents()
     if read.span.failed:
@@ -157,6 +161,8 @@ def _reranked(seen: list[Seen], read: Read) -> list[Seen]:
     ids = {item.id for item in given if item.id is not None}
     known = {item.text for item in given if item.text is not None}
     taken = [item for item in seen if not given or _share(item.documents.items, ids, known)]
+    if len(taken) > 1 and given:
+        taken = _nearest(taken, read, lambda item: _share([item], ids, known), tree)
     if read.role == "join":
         documents = documents._replace(
             items=_join_of(documents.items, [doc for item in taken for doc in item.documents.items])
@@ -168,6 +174,21 @@ def _reranked(seen: list[Seen], read: Read) -> list[Seen]:
     consumed = {id(item) for item in taken}
     left = [item for item in seen if id(item) not in consumed]
     return [*left, Seen(read, documents, _all(taken))]
+
+
+def _nearest(
+    taken: Sequence[Seen], read: Read, was_given: Callable[[Document], bool], tree: SpanTree
+) -> list[Seen]:
+    """Return the retrievals without those whose documents a nearer one found: another sub-question's."""
+    places = {span.span_id: place for place, span in enumerate(tree.path("", read.span))}
+    nearest: dict[str | None, int] = {}
+    found: list[tuple[Seen, int, list[str | None]]] = []
+    for item in taken:
+        place = max(places.get(span.span_id, -1) for span in tree.path("", item.read.span))
+        keys = [one.id or one.text for one in item.documents.items if was_given(one)]
+        nearest.update({key: max(place, nearest.get(key, place)) for key in keys})
+        found.append((item, place, keys))
+    return [item for item, place, keys in found if not keys or any(nearest[key] == place for key in keys)]
 
 
 def _all(taken: Sequence[Seen]) -> tuple[Read, ...]:

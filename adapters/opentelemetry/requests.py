@@ -215,6 +215,7 @@ class _Finder:
         seen = reached(
             (read for read in members if read.reader.name == convention),
             lambda span: self._retrieval_above[span.span_id],
+            self._tree,
         )
         if not seen:  # a reranking that failed, of documents that no span has
             ours = (read for read in members if read.reader.name == convention)

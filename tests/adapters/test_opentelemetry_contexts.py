@@ -56,6 +56,29 @@ def test_absence_from_a_prompt_that_may_be_told_in_part_says_nothing():
     assert _shown(beside_a_tool) == ("runs", [RETURNS])
 
 
+def test_a_reranking_takes_the_documents_of_its_own_sub_question():
+    """Another sub-question found one of them, too."""
+    asked = _asked(
+        ANSWER,
+        openinference(2, 1, "CHAIN", end=10),
+        openinference(3, 2, "RETRIEVER", **documents(RETURNS, CATS)),
+        openinference(4, 1, "CHAIN", start=10, end=20),
+        openinference(5, 4, "RETRIEVER", start=11, end=12, **documents(CATS, VOUCHERS)),
+        openinference(
+            6,
+            4,
+            "RERANKER",
+            start=13,
+            end=14,
+            **documents(CATS, VOUCHERS, prefix="reranker.input_documents"),
+            **documents(VOUCHERS, prefix="reranker.output_documents"),
+        ),
+    )
+
+    assert _shown(asked) == ("runs", [RETURNS, CATS, VOUCHERS])
+    assert len(asked.seen) == 2
+
+
 def test_an_answer_that_no_call_gave_is_told_by_the_retrieval():
     asked = _asked(
         "Pasted by a template: see the terms, chapter nine.",
