@@ -28,9 +28,9 @@ class FactConflict(ComputedMetric):
     a clause that denies what a chunk's clause states, or the reverse (English, Russian, Chinese).
 
     None: numbers of lists, steps, passages, code and a life's decades ("in your 20s"), spelled ones,
-    conversions in brackets ("350 °F (175 °C)"), sums and differences that the sentence makes, percentages and
-    years that follow from two numbers of a chunk's sentence, and rounded ones that are called so ("about 3
-    million").
+    conversions to other units ("350 °F (175 °C)"; a wrong one is a conflict), sums and differences that the
+    sentence makes, percentages and years that follow from two numbers of a chunk's sentence, and rounded ones
+    that are called so ("about 3 million") or keep two digits ("3.2 million").
 
     Range: 0.0 or 1.0, lower is better.
     Needs: ``contexts``, ``answer``; reads ``question``.
@@ -49,7 +49,7 @@ class FactConflict(ComputedMetric):
     reads_carried = True
     method = "lexical"
     target = "answer"
-    definition = "5"
+    definition = "6"
     direction = "lower"
 
     def compute(self, sample: RagSample) -> Sequence[Score]:

@@ -78,7 +78,7 @@ class Support(ComputedMetric):
     reads_carried = True
     method = "lexical"
     target = "answer"
-    definition = "5"
+    definition = "6"
     directions = MappingProxyType({"unsupported_words_max": "lower"})
     ranges = MappingProxyType({"unsupported_words_max": (0.0, None)})
 

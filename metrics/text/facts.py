@@ -8,23 +8,25 @@ the chunks' numbers: a false alarm costs more trust than a missed number.
 
 import re
 import string
-from collections.abc import Collection, Iterator, Sequence
-from functools import cache
+from collections.abc import Iterator, Sequence
 from itertools import chain, permutations
 from typing import NamedTuple
 
 from ragmeter.metrics._process.lazy_attribute import lazy_attribute
 
 from .analysis import Analysis
+from .conversions import agree, same_amounts
 from .dates import date_keys, date_spans
+from .derivations import is_sum, rounds
+from .number_words import small_value, spelled_values, spells
 from .numerals import HAN_DIGITS, decimal, roman_value
-from .quantities import has_worded_numbers, quantities
+from .quantities import Quantity, has_worded_numbers, quantities
 from .stems import CONTENT
 from .terms import Vocabulary, held_in_line, search_terms, sentence_lines
 from .times import may_have_times, same_times
 from .tokens import normalise
 from .units import UNIT_WORDS
-from .word_lists import read_entries, read_pattern
+from .word_lists import read_pattern
 
 __all__ = ["Fact", "absent_facts", "fenced_code", "nearest_sentence"]
 
@@ -35,31 +37,32 @@ _DEGREE = re.compile(r"(?<=[0-9])\s?º")
 # script.
 _NUMBER = re.compile("[0-9]+(?:[.,][0-9]+)*")
 _POINTS = re.compile("[.,]")
-_SPACED = re.compile(r"\d{1,3}(?:[ \u00a0\u2009\u202f]\d{3})+(?!\d)")
+_SPACED = re.compile(r"(\d{1,3}(?:[ \u00a0\u2009\u202f'’]\d{3})+)(?!\d)(?:[.,](\d+))?")
+_GROUPED = re.compile(r"\d{1,3}(?:,\d{3})+")
+_NO_WHOLE = re.compile(r"\.(?<![\w.,]\.)([0-9]*[1-9])")
+"""The fraction of .05."""
 _HEDGE = read_pattern("facts.hedge")
-_WORDS = read_entries("spelled_numbers")
-_SPELLED = _WORDS.keys() | {f"{tens}{ones}" for tens in range(2, 10) for ones in range(1, 10)}
-"""Numbers whose words are known."""
 _ADDED = read_pattern("facts.added")
 _SEPARATORS = ".,'’"
 """Separators of digits other than white space."""
 _WITHOUT = str.maketrans("", "", _SEPARATORS + string.whitespace)
+_SEPARATOR = rf"[{_SEPARATORS}\s]?"
 _WRITTEN = {str(value): f"{value}{written}" for value, written in enumerate(HAN_DIGITS)}
 _WRITTEN["1"] += "十"
 _HAN_RUN = re.compile(f"[{''.join(HAN_DIGITS)}十百千万萬亿億点0-9.,]+")
+_LONGEST = 16
+"""Longest number that is compared by its value, in characters."""
 _MOST_PAIRED = 12
 """Most numbers of a sentence for sums and percentages."""
-_ROUNDING = 0.5
 _YEARS = re.compile(r"(?<!\d)(\d{1,3})(?: years?| ?год| ?лет| ?年)")
-_SHARE = re.compile(r"(\w+) (?:out of|in every|из(?: каждых)?) (\w+)")
+_SHARE = re.compile(r"(\w+) (?:out of|in(?: every)?|из(?: каждых)?) (\w+)")
 _FRACTION = re.compile(r"(?<![\d/.,])(\d{1,2})/(\d{1,2})(?![\d/.,])")
 _ORDINAL = re.compile(r"\d(?:st|nd|rd|th)\b|\bперв|\d-[а-я]|第")
-_ROMAN = re.compile(r"\b[IVX]{1,6}\b")
+_ROMAN = re.compile(r"(?:\b(\w+)[ -])?\b([IVX]{1,6})\b")
+_IS_ROMAN = re.compile("[ivx]+")
 _LARGEST_ROMAN = 39
 _CENTURY = re.compile(r"centur|век|столет|\bвв?\.|世纪")
 _SHORT = 2
-_ROUND = 2
-"""Least number of digits of a rounded number, unless it has only one."""
 _UPPER = "A-ZÀ-ÖØ-ÞА-ЯЁ"
 _NAME = re.compile(
     rf"(?<![^\W_])[{_UPPER}][\w.'’-]*(?:(?: (?:of|the|and|de|von|van|der|al|и))*[ ][{_UPPER}][\w.'’-]*)*"
@@ -70,16 +73,6 @@ _OTHERWISE = 0.5
 """Largest share of a sentence in no chunk for one of its names to count as substituted for another."""
 _STEM = 4
 """Length of a common prefix of a name with a word of the chunks: Italian, Italy."""
-
-
-@cache
-def _spelling_pattern(value: str) -> re.Pattern[str]:
-    """Return the pattern of the words for one of `_SPELLED`."""
-    words = _WORDS.get(value)
-    if words is None:  # twenty-three
-        tens, ones = _WORDS[f"{value[0]}0"], _WORDS[value[1]]
-        words = [f"(?:{'|'.join(tens)})[ -]?(?:{'|'.join(ones)})"]
-    return re.compile(rf"(?<![a-zа-я])(?:{'|'.join(words)})(?![a-z])")
 
 
 class Fact(NamedTuple):
@@ -115,32 +108,48 @@ def _figures(known: Analysis) -> frozenset[str]:
     """Return the numbers of a chunk or question in figures. For ``known.memoize(_figures)``."""
     found: set[str] = set(_NUMBER.findall(known.plain))
     for number in [one for one in found if not one.isdecimal()]:
-        continental = decimal(number.replace(".", "").replace(",", "."))  # 1.250,00
-        found.update((number.replace(",", ""), number.replace(",", "."), continental))
+        found.update((number.replace(",", ""), number.replace(",", ".")))
+        if not _GROUPED.fullmatch(number):
+            found.add(decimal(number.replace(".", "").replace(",", ".")))  # 1.250,00
+            found.add(decimal(number.replace(",", ".")))
         found.update(_POINTS.split(number))
-    found.update("".join(filter(str.isdecimal, one)) for one in _SPACED.findall(known.plain))
+    for whole, fraction in _SPACED.findall(known.plain):
+        found.add(decimal(f"{''.join(filter(str.isdecimal, whole))}.{fraction}"))
+    found.update(f"0.{fraction}" for fraction in _NO_WHOLE.findall(known.plain))
     return frozenset(found)
+
+
+def _amounts(known: Analysis) -> Sequence[tuple[str, str]]:
+    """Return all numbers, each with its unit. For ``known.memoize(_amounts)``."""
+    return _amounts_in(known.plain)
+
+
+def _amounts_in(text: str) -> Sequence[tuple[str, str]]:
+    return [_value_and_unit(key) for one in quantities(flat(text)) for key in one.keys]
 
 
 def _values(known: Analysis) -> frozenset[str]:
     """Return the numbers in any notation. For ``known.memoize(_values)``."""
     found = known.memoize(_figures)
-    if not (has_worded_numbers(known.plain) or may_have_times(known.plain.lower())):
+    low = known.plain.lower()
+    if not (has_worded_numbers(known.plain) or may_have_times(low) or _CENTURY.search(low)):
         return found
     read = quantities(flat(known.plain))
     return found.union(_value_and_unit(key)[0] for one in read for key in one.keys)
 
 
-def _units_beside(value: str, text: str) -> set[str]:
+def _units_beside(value: str, known: Analysis) -> set[str]:
     """Return the units of a number's occurrences in a text, "" for none."""
-    found: set[str] = set()
-    at = text.find(value)
-    while at >= 0:
-        beside = flat(text[max(0, at - _BESIDE) : at + len(value) + _BESIDE])
-        for one in quantities(beside):
-            found.update(unit for key in one.keys for own, unit in [_value_and_unit(key)] if own == value)
-        at = text.find(value, at + len(value))
-    return found
+    text = known.plain
+    if not value.replace(".", "", 1).isdecimal() or len(value) > _LONGEST:
+        return set()
+    whole, _, fraction = value.partition(".")
+    written = rf"{f'{int(whole):,}'.replace(',', _SEPARATOR)}{f'[.,]{fraction}' if fraction else ''}"
+    places = [found.span() for found in re.finditer(written, text)]
+    beside = [text[max(0, start - _BESIDE) : end + _BESIDE] for start, end in places]
+    # A number of millions is in figures nowhere.
+    pairs = chain.from_iterable(map(_amounts_in, beside)) if beside else known.memoize(_amounts)
+    return {unit for own, unit in pairs if own == value}
 
 
 def _number_pairs(known: Analysis) -> list[tuple[float, float]]:
@@ -152,9 +161,7 @@ def _number_pairs(known: Analysis) -> list[tuple[float, float]]:
     for sentence in known.sentences:
         there = [float(one) for one in map(_as_decimal, _NUMBER.findall(sentence)) if one]
         found += permutations(there[:_MOST_PAIRED], 2)
-        found += [
-            (_spelled_value(one), _spelled_value(other)) for one, other in _SHARE.findall(normalise(sentence))
-        ]
+        found += [(small_value(one), small_value(other)) for one, other in _SHARE.findall(normalise(sentence))]
     return found
 
 
@@ -194,13 +201,19 @@ def absent_facts(
     given: _Sources | None = None
     few = [_OTHERWISE * len(terms) for terms in claiming]
     for at, (text, terms) in enumerate(zip(texts, lacking, strict=True)):
-        has_number = _NUMBER.search(text) is not None
+        has_number = _NUMBER.search(text) is not None or (
+            any(map(_IS_ROMAN.fullmatch, terms)) and _CENTURY.search(text) is not None
+        )
         if (not terms and not has_number) or (code and text in code):
             continue
         if has_number:
             given = given or _Sources(contexts, question)
             low = given.low
-            if any(map(_has_digit, terms)) or [one for one in _with_units(text.lower()) if one not in low]:
+            if (
+                any(map(_has_digit, terms))
+                or any(map(_IS_ROMAN.fullmatch, terms))
+                or [one for one in _with_units(text.lower()) if one not in low]
+            ):
                 found += _absent_numbers(at, text, given)
         if terms and len(terms) <= few[at] and not text[1:].islower():
             given = given or _Sources(contexts, question)
@@ -209,10 +222,11 @@ def absent_facts(
 
 
 def _with_units(text: str) -> Iterator[str]:
-    """Return the numbers of a text in lower case with their units, and with their part of the day."""
+    """Return the numbers of a text in lower case with their units, signs of currency and parts of the day."""
     for found in _UNIT_AFTER.finditer(text):
         start, end = found.span()
-        yield text[start - 2 if text[max(0, start - 2) : start] in _PARTS_OF_DAY else start : end]
+        before = text[max(0, start - 2) : start]
+        yield text[start - (2 if before in _PARTS_OF_DAY else before[-1:] in _CURRENCIES) : end]
 
 
 def _has_digit(term: str) -> bool:
@@ -222,6 +236,7 @@ def _has_digit(term: str) -> bool:
 _BETWEEN_THINGS = re.compile(r",? (?:and|or|и|или) |[,;、和及]+ ?")
 _MALFORMED = re.compile(r"\d,\d{3},\d{1,2}(?!\d)")
 """No number in any notation: its value cannot be compared."""
+_TWO_BEFORE = re.compile(r"\d[^.;(]{0,12}[^\d.,]\d[\d.,]*[^().;\d]{0,24}\([~≈]?\s?\Z")
 _CONVERTED = re.compile(r"\d[^().;]{0,24}\([~≈]?\s?\Z")
 _FENCED = re.compile(r"^[ \t]*(```+|~~~+)(.*?)(?:^[ \t]*\1|\Z)", re.MULTILINE | re.DOTALL)
 _PROSE = frozenset("text txt plain plaintext markdown md".split())
@@ -229,19 +244,12 @@ _OF_LIFE = re.compile(
     r"\b(?:my|your|his|her|our|their|one's) (?:(?:early|mid|late)[ -])?(?:\d0'?s(?:,? (?:or|and|to) |-))*\Z"
 )
 """Before a decade of a life: in your 20s or 30s."""
-_SIZES = (
-    {"s": 1.0, "min": 60.0, "h": 3600.0, "day": 86_400.0, "week": 604_800.0},
-    {"month": 1.0, "year": 12.0},
-    {"mg": 1.0, "g": 1e3, "kg": 1e6, "t": 1e9},
-    {"mm": 1.0, "cm": 10.0, "m": 1e3, "km": 1e6},
-    {"ml": 1.0, "l": 1e3},
-)
-"""Units of one kind."""
 _DEGREES = frozenset(("°", "°c", "°f"))
 _BESIDE = 24
 """Characters around a number that may contain its unit."""
 _UNIT_AFTER = read_pattern("facts.unit_after")
 _PARTS_OF_DAY = frozenset(("上午", "下午", "中午", "早上", "晚上", "凌晨"))
+_CURRENCIES = frozenset("$€£¥₽₹")
 
 
 class _Sources:
@@ -275,11 +283,14 @@ class _Sources:
     def _dates(self) -> frozenset[str]:
         return frozenset().union(*[date_keys(flat(text.plain)) for text in self.texts])
 
-    def has(self, values: Sequence[str], units: frozenset[str], said: str, *, hedged: bool) -> bool:
+    def has(
+        self, values: Sequence[str], units: frozenset[str], said: str, *, hedged: bool, scaled: bool
+    ) -> bool:
         """Return whether the chunks have one of `values` with a unit that does not contradict `units`.
 
         Or a number that plainly follows from theirs; `said` is the answer's sentence.
         """
+        kinds, units = units, units - _LOOSE
         if not units.isdisjoint(_DEGREES):  # without a scale they may have any
             units |= _DEGREES if "°" in units else {"°"}
         seen = False
@@ -291,34 +302,34 @@ class _Sources:
                     for value in values:
                         if value not in there:
                             continue
-                        beside = _units_beside(value, text.plain) if units else set()
+                        beside = _units_beside(value, text) if units else set()
                         if "" in beside or beside & units or not beside - _LOOSE:
                             return True
                         seen = True
         if seen:
             return False
-        return any(self._follows(value, said, units, hedged=hedged) for value in values)
+        return any(self._follows(value, said, kinds, hedged=hedged, scaled=scaled) for value in values)
 
     def has_in_other_units(self, pairs: Sequence[tuple[str, str]]) -> bool:
         """Return whether a chunk has one of these values and units in another unit of the same kind."""
         for value, unit in pairs:
-            for sizes in _SIZES:
-                if unit not in sizes or not value.replace(".", "", 1).isdecimal():
-                    continue
-                for other, size in sizes.items():
-                    same = f"{float(value) * sizes[unit] / size:.10g}"
-                    for text in self.texts if other != unit else ():
-                        if same in text.memoize(_values):
-                            beside = _units_beside(same, text.plain)
-                            if other in beside or beside <= _LOOSE:  # 1500 г. may be a year
-                                return True
-                    if other != unit and self._spells(same):
-                        return True
-        return False
+            for same, other in same_amounts(value, unit):
+                for text in self.texts:
+                    if same in text.memoize(_values):
+                        beside = _units_beside(same, text)
+                        if other in beside or beside <= _LOOSE:  # 1500 г. may be a year
+                            return True
+                if self._spells(same):
+                    return True
+        return any(agree(pairs, text.memoize(_amounts)) for text in self.texts)
 
     def _spells(self, value: str) -> bool:
         """Return whether a text has it as a word."""
-        return value in _SPELLED and _spelling_pattern(value).search(self.low) is not None
+        return spells(self.low, value) or value in self._spelled
+
+    @lazy_attribute
+    def _spelled(self) -> frozenset[str]:
+        return spelled_values(self.low)
 
     def has_date(self, said: str, at: int) -> bool:
         """Return whether a chunk has the date at an index of a sentence, in any notation."""
@@ -345,45 +356,52 @@ class _Sources:
         if not shares and value not in _YEARS.findall(said):
             return False
         number = float(value)
+        rounding = 0.5001 * 0.1 ** len(value.partition(".")[2])
         pairs = chain.from_iterable(text.memoize(_number_pairs) for text in self.texts)
         if not shares:
             return any(one - other == number and other > 999 for one, other in pairs)
         return any(
-            other and abs(number - 100 * some / other) <= _ROUNDING
+            other and abs(number - 100 * some / other) <= rounding
             for one, other in pairs
             for some in (one, abs(one - other))
             if some
         )
 
-    def _follows(self, value: str, said: str, units: frozenset[str], *, hedged: bool) -> bool:
+    def _follows(self, value: str, said: str, units: frozenset[str], *, hedged: bool, scaled: bool) -> bool:
         if self._spells(value):
             return True
         try:
             number = float(value)
         except ValueError:
             return False
+        decade = "decade" in units
         if number == _count_of_list(said) or self._is_computed(value, said, units):
             return True
-        if number <= _LARGEST_ROMAN and _ORDINAL.search(said):  # Louis XIV
+        if number <= _LARGEST_ROMAN:  # Louis XIV the 14th, World War 2
+            before = {*re.findall(rf"(\w+)[ -]{re.escape(value)}(?!\w)", said)}
+            ordinal = _ORDINAL.search(said) is not None
             numerals = chain.from_iterable([_ROMAN.findall(text.plain) for text in self.texts])
-            if number in [roman_value(numeral.lower()) for numeral in numerals]:
-                return True
+            for word, numeral in numerals:
+                if (ordinal or word.lower() in before) and number == roman_value(numeral.lower()):
+                    return True
         adds = _ADDED.search(said) is not None
         own = frozenset([float(one) for one in map(_as_decimal, _NUMBER.findall(said)) if one])
         century = number < 22 and _CENTURY.search(said) is not None
-        if not (adds or hedged or century or value.endswith("0") or _is_sum(number, own)):
+        if not (
+            adds or hedged or scaled or century or value.endswith("0") or is_sum(number, own, doubled=False)
+        ):
             return False
         plain = self.plain
-        if _is_sum(number, plain if adds else own & plain):
+        if is_sum(number, plain if adds else own & plain, doubled=adds):
             return True
         years = [other for other in plain if 999 < other < 2100]
-        if value.endswith("0") and [year for year in years if number <= year < number + 10]:
+        if decade and [year for year in years if number <= year < number + 10]:
             return True  # the 1990s
         if century and number in [year // 100 + 1 for year in years]:
             return True  # the 19th century
         if 999 < number < 2100 and not number % 100 and number // 100 + 1 in plain:
             return True  # the 1800s
-        return hedged and any(_rounds(other, number) for other in plain)
+        return (hedged or scaled) and any(rounds(other, number, hedged=hedged) for other in plain)
 
     @lazy_attribute
     def _times(self) -> frozenset[str]:
@@ -404,12 +422,7 @@ class _Sources:
         """All numbers by value."""
         every = frozenset().union(*[text.memoize(_values) for text in self.texts])
         plain = [one for one in every if one.replace(".", "", 1).isdecimal()]
-        return frozenset([float(one) for one in plain if len(one) < 16])
-
-
-def _is_sum(number: float, known: Collection[float]) -> bool:
-    """Return whether a number is the sum or difference of two of these."""
-    return any(round(number - one, 6) in known or number + one in known for one in known)
+        return frozenset([float(one) for one in plain if len(one) <= _LONGEST])
 
 
 def _as_decimal(number: str) -> str:
@@ -417,23 +430,10 @@ def _as_decimal(number: str) -> str:
     return plain if plain.replace(".", "", 1).isdecimal() else ""
 
 
-def _spelled_value(word: str) -> float:
-    """Return the number from 1 to 20 in a word or figures, or 0."""
-    if word.isdecimal():
-        return float(word)
-    return next((n for n in range(1, 21) if word in _WORDS[str(n)]), 0)
-
-
 def _count_of_list(said: str) -> int:
     """Return the number of items that a sentence lists after its colon: 3 members: Ann, Bob and Carl."""
     _, colon, things = said.partition(": ")
     return len(_BETWEEN_THINGS.findall(things)) + 1 if colon else 0
-
-
-def _rounds(exact: float, said: float) -> bool:
-    """Return whether a number stated as approximate is the other one, truncated or rounded to its digits."""
-    digits = f"{said:.10g}".replace(".", "").strip("0")
-    return bool(exact) and abs(exact - said) <= abs(exact) * (0.5 if len(digits) < _ROUND else 0.1)
 
 
 _LOOSE = frozenset(("", "ordinal", "decade", "century", "year", "bc"))
@@ -444,41 +444,52 @@ def _absent_numbers(at: int, text: str, given: _Sources) -> list[Fact]:
     said = flat(text)
     found: list[Fact] = []
     last = found_end = -1
+    before: Sequence[tuple[str, str]] = ()
     for one in sorted(quantities(said), key=lambda one: (one.start, one.start - one.end)):
         written = said[one.start : one.end]
-        if one.start < last or not _has_digit(written) or _is_range(one.keys):
+        pairs = list(map(_value_and_unit, one.keys))
+        kinds = frozenset(unit for _, unit in pairs)
+        if one.start < last or not (_has_digit(written) or "century" in kinds) or _is_range(one.keys):
             continue
         if _MALFORMED.search(said[one.start : one.end + 4]):
             continue
-        pairs = list(map(_value_and_unit, one.keys))
-        units = frozenset(unit for _, unit in pairs) - _LOOSE
         values = [value for value, _ in pairs]
         if written.isdecimal() and written not in values:
             values.append(written)  # in "in 2019 to 3 billion" the power of ten applies to both
         share = _FRACTION.search(said, max(0, one.start - 2), one.end + 3)
         if share is not None and int(share[1]) < int(share[2]):
-            values, units = [str(round(100 * int(share[1]) / int(share[2])))], frozenset("%")
+            values, kinds = [str(round(100 * int(share[1]) / int(share[2])))], frozenset("%")
         if values[0].startswith(("time:", "clock:")):
             values += [*same_times(values), *given.bare_hours(values, written)]
         hedged = _HEDGE.search(said[max(0, one.start - 16) : one.start]) is not None
-        if any(unit == "decade" for _, unit in pairs) and len(values[0]) == _SHORT:
+        whole = values[0].partition(".")[0]
+        scaled = whole.isdecimal() and sum(map(str.isdigit, written)) < len(whole)  # 8.34 million
+        if "decade" in kinds and len(values[0]) == _SHORT:
             if _OF_LIFE.search(said[: one.start]):
                 continue
             values += [f"{century}{values[0]}" for century in (18, 19, 20)]
-        if given.has(values, units, said, hedged=hedged) or given.has_in_other_units(pairs):
-            if found and one.start - found_end < _BESIDE and _CONVERTED.search(said[: one.start]):
+        converted = _CONVERTED.search(said[: one.start]) is not None
+        wrong = converted and _is_alone(said, one) and agree(before, pairs) is False
+        before = pairs
+        if given.has(values, kinds, said, hedged=hedged, scaled=scaled) or given.has_in_other_units(pairs):
+            if found and one.start - found_end < _BESIDE and converted and not wrong:
                 found.pop()  # 984 feet (300 m)
             continue
         last = one.end
         if given.has_date(said, one.start):
             continue
-        if _CONVERTED.search(said[: one.start]):
+        if converted and not wrong:
             continue  # 350 °F (175 °C)
         if found and said[found_end : one.start].strip() in ("-", "/", "x", "×"):
             continue  # a telephone number is one fact
         found_end = one.end
-        found.append(Fact(at, _as_said(written, text), units, is_number=True))
+        found.append(Fact(at, _as_said(written, text), kinds - _LOOSE, is_number=True))
     return found
+
+
+def _is_alone(said: str, one: Quantity) -> bool:
+    """Return whether a number is alone in its brackets, after a lone number: 25 miles (40 km)."""
+    return said[one.end : one.end + 1] == ")" and _TWO_BEFORE.search(said[: one.start]) is None
 
 
 def _as_said(written: str, text: str) -> str:

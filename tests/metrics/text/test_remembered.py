@@ -10,8 +10,8 @@ from ragmeter.metrics import FactConflict, RagSample, Reference
 from ragmeter.metrics.protocol import compute_metric
 from ragmeter.metrics.registry import default_metrics
 from ragmeter.metrics.text import analyse, analysis, limit_texts
-from ragmeter.metrics.text.facts import _SPELLED, _spelling_pattern
 from ragmeter.metrics.text.han_words import WORDS
+from ragmeter.metrics.text.number_words import _SPELLED, _spelling_pattern
 
 LIMIT = 300_000
 ENGLISH = "the harbour museum opened twelve rooms after a long winter and kept its old engine".split()

@@ -1,0 +1,72 @@
+"""Compares quantities in different units of one kind: 0.5 g and 500 mg, 330 m and 1,083 ft.
+
+`facts` calls this with values and units as `quantities` names them.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import product
+
+__all__ = ["agree", "same_amounts"]
+
+_KINDS = (
+    {"ms": 0.001, "s": 1.0, "min": 60.0, "h": 3600.0, "day": 86_400.0, "week": 604_800.0},
+    {"month": 1.0, "year": 12.0},
+    {"mg": 1.0, "g": 1e3, "kg": 1e6, "t": 1e9, "oz": 28_349.5, "lb": 453_592.0},
+    {"mm": 1.0, "cm": 10.0, "m": 1e3, "km": 1e6, "inch": 25.4, "ft": 304.8, "yd": 914.4, "mile": 1_609_344.0},
+    {"ml": 1.0, "l": 1e3, "m3": 1e6, "gal": 3785.4},
+    {"m2": 1.0, "ha": 1e4, "km2": 1e6, "sqft": 0.092903, "acre": 4046.86, "sqmi": 2_589_988.0},
+    {"km/h": 1.0, "m/s": 3.6, "mph": 1.609344},
+    {"w": 1.0, "kw": 1e3, "mw": 1e6, "gw": 1e9},
+    {"hz": 1.0, "khz": 1e3, "mhz": 1e6, "ghz": 1e9},
+    {"byte": 1.0, "kb": 1e3, "mb": 1e6, "gb": 1e9, "tb": 1e12},
+    {"‰": 1.0, "%": 10.0},
+)
+"""Sizes of units of one kind."""
+_ROUNDED = 0.03
+"""Largest difference of an amount that was converted between systems of units, as a share."""
+
+
+def same_amounts(value: str, unit: str) -> Iterator[tuple[str, str]]:
+    """Yield an amount's value in each other unit of its kind, with the unit."""
+    if not _is_number(value):
+        return
+    for sizes in _KINDS:
+        for other, size in sizes.items() if unit in sizes else ():
+            if other != unit:
+                yield f"{float(value) * sizes[unit] / size:.10g}", other
+
+
+def agree(some: Iterable[tuple[str, str]], others: Sequence[tuple[str, str]]) -> bool | None:
+    """Return whether two amounts are the same, if converted and rounded; None: they cannot be compared.
+
+    Args:
+        some: The readings of one, each a value and its unit.
+        others: Those of the other.
+    """
+    found = None
+    for (value, unit), (other, its_unit) in product(some, others):
+        if unit != its_unit and _is_number(value) and _is_number(other):
+            same = _agree(float(value), unit, float(other), its_unit)
+            if same:
+                return True
+            found = same if found is None else found
+    return found
+
+
+def _is_number(value: str) -> bool:
+    return value.replace(".", "", 1).isdecimal() and len(value) < 16
+
+
+def _agree(value: float, unit: str, other: float, its_unit: str) -> bool | None:
+    if {unit, its_unit} == {"°c", "°f"}:
+        celsius, fahrenheit = (value, other) if unit == "°c" else (other, value)
+        # Signs are not known.
+        return any(
+            abs(abs(own * 1.8 + 32) - fahrenheit) <= max(1.0, _ROUNDED * fahrenheit)
+            for own in (celsius, -celsius)
+        )
+    for sizes in _KINDS:
+        if unit in sizes and its_unit in sizes:
+            own, its = value * sizes[unit], other * sizes[its_unit]
+            return abs(own - its) <= _ROUNDED * max(own, its)
+    return None

@@ -1,0 +1,69 @@
+"""Numbers as words, in English, Russian and Chinese: two hundred and five, сто двадцать, 半年.
+
+`facts` calls this for the numbers that no chunk has in figures.
+"""
+
+import re
+from functools import cache
+
+from .word_lists import read_entries
+
+__all__ = ["small_value", "spelled_values", "spells"]
+
+_WORDS = read_entries("spelled_numbers")
+_SPELLED = _WORDS.keys() | {f"{tens}{ones}" for tens in range(2, 10) for ones in range(1, 10)}
+"""Numbers whose words are known."""
+_PARTS = {**read_entries("cardinals")}
+for _value, _forms in read_entries("number_parts").items():
+    _PARTS[_value] = [*_PARTS.get(_value, ()), *_forms]
+_LEAST_SCALE = 1000.0
+
+
+@cache
+def _spelling_pattern(value: str) -> re.Pattern[str]:
+    """Return the pattern of the words for one of `_SPELLED`."""
+    words = _WORDS.get(value)
+    if words is None:  # twenty-three
+        tens, ones = _WORDS[f"{value[0]}0"], _WORDS[value[1]]
+        words = [f"(?:{'|'.join(tens)})[ -]?(?:{'|'.join(ones)})"]
+    return re.compile(rf"(?<![a-zа-я])(?:{'|'.join(words)})(?![a-z])")
+
+
+def spells(text: str, value: str) -> bool:
+    """Return whether a text in lower case may have a number as a word in any sense: half is 2 and 50."""
+    return value in _SPELLED and _spelling_pattern(value).search(text) is not None
+
+
+def small_value(word: str) -> float:
+    """Return the number from 1 to 20 in a word or figures, or 0."""
+    if word.isdecimal():
+        return float(word)
+    return next((n for n in range(1, 21) if word in _WORDS[str(n)]), 0)
+
+
+@cache
+def _run_pattern() -> tuple[re.Pattern[str], re.Pattern[str]]:
+    """Return the patterns of one number word and of a run of them."""
+    word = "|".join(f"(?P<n{at}>{'|'.join(forms)})" for at, forms in enumerate(_PARTS.values()))
+    plain = "|".join("|".join(forms) for forms in _PARTS.values())
+    part = rf"(?:{plain})(?![a-zа-я])"
+    return re.compile(rf"(?:{word})(?![a-zа-я])"), re.compile(rf"(?<![a-zа-я]){part}(?:[ -](?:and )?{part})*")
+
+
+def spelled_values(text: str) -> frozenset[str]:
+    """Return the numbers of English and Russian words in a text in lower case, ё as е: two hundred and five."""
+    word, run = _run_pattern()
+    values = list(map(float, _PARTS))
+    found: set[str] = set()
+    for words in run.finditer(text):
+        whole = section = 0.0
+        for one in word.finditer(words[0]):
+            value = values[int((one.lastgroup or "n0")[1:])]
+            if value >= _LEAST_SCALE or one[0] in ("hundred", "dozen"):
+                section = (section or 1.0) * value
+            else:
+                section += value
+            if value >= _LEAST_SCALE:
+                whole, section = whole + section, 0.0
+        found.add(f"{whole + section:.10g}")
+    return frozenset(found)
