@@ -34,18 +34,20 @@ from .store import (
     LATEST_MS,
     LONGEST_RANGE_S,
     MOST_CHARACTERS,
+    Reader,
+    ShadowView,
+    UnreadableStoreError,
+)
+from .store.health_views import HealthView
+from .store.views import (
     ConversationPage,
     FacetPage,
     Filters,
     GapPage,
-    HealthView,
     JudgeOutage,
     Overview,
-    Reader,
     RequestPage,
     RequestView,
-    ShadowView,
-    UnreadableStoreError,
 )
 
 _NUMBER = re.compile(r"[0-9]{1,8}(\.[0-9]{1,9})?")

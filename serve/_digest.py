@@ -18,7 +18,8 @@ from ._listening import page_address
 from ._version_alerts import deployment_change
 from .options import ServeOptions
 from .page import Words, percent, read_in, words_in
-from .store import Filters, GapView, Reader, Store, StoredClaims, StoreFullError
+from .store import Reader, Store, StoredClaims, StoreFullError
+from .store.views import Filters, GapView
 
 PERIODS: Mapping[str, float] = {"daily": 86_400.0, "weekly": 604_800.0}
 """Length of each period in seconds."""

@@ -20,7 +20,8 @@ from ragmeter.exporters.protocol import ListPoint
 from ragmeter.quality.list_points import conversation_points, corpus_points, gap_points
 
 from ._telemetry import Telemetry
-from .store import GAPS_RANGE_S, CellKey, Filters, Mean, Reader, UnreadableStoreError
+from .store import GAPS_RANGE_S, CellKey, Mean, Reader, UnreadableStoreError
+from .store.views import Filters
 
 MAX_SERIES = 1_500
 """Most scores by service, workflow and segment with a gauge. The SDK distinguishes 2,000."""

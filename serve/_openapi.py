@@ -20,17 +20,17 @@ from ragmeter.quality.corpus.view import ChunkReport
 from ragmeter.watch.change import Change
 
 from ._counts import Overload
-from .store import (
+from .store import ShadowView
+from .store.health_views import HealthView
+from .store.views import (
     ConversationPage,
     FacetPage,
     GapPage,
-    HealthView,
     JudgeOutage,
     Overview,
     RequestPage,
     RequestRow,
     RequestView,
-    ShadowView,
 )
 
 _WRITTEN: Mapping[str, Any] = json.loads(Path(__file__).with_name("openapi.json").read_bytes())

@@ -12,7 +12,9 @@ from ragmeter.watch.change import Change
 from ragmeter.watch.version_comparison import VersionComparison
 from ragmeter.watch.version_watch import version_change
 
-from .store import DeploymentView, Filters, Reader
+from .store import Reader
+from .store.health_views import DeploymentView
+from .store.views import Filters
 
 LOOKED_BACK_S = 86_400.0
 """Older deployments are left to the detectors."""

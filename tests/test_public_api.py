@@ -7,48 +7,13 @@ import pytest
 from python_process import run_python
 
 PUBLIC = {
-    "ragmeter": {
-        "Alarms",
-        "Cascade",
-        "Change",
-        "ConfigurationError",
-        "Estimate",
-        "JudgeError",
-        "Limits",
-        "MatchingStrategy",
-        "MeterStats",
-        "Metric",
-        "MissingDependencyError",
-        "Objective",
-        "RagMeter",
-        "RagRun",
-        "RagSample",
-        "RagmeterError",
-        "Reference",
-        "ReferenceFileError",
-        "Request",
-        "Retrieval",
-        "RetrievedContext",
-        "RunsLostError",
-        "Sampling",
-        "Score",
-        "ScoreItem",
-        "ScoredRun",
-        "Scorer",
-        "Scoring",
-        "TooLongError",
-        "TryLaterError",
-        "UnknownMetricError",
-        "Verdict",
-        "VerdictRules",
-        "evaluate",
-        "instrument",
-        "metric",
-        "reference",
-        "request",
-        "suppress",
-        "uninstrument",
-    },
+    "ragmeter": set("""
+        Alarms Cascade Change ConfigurationError Estimate JudgeError Limits MatchingStrategy
+        MeterStats Metric MissingDependencyError Objective RagMeter RagRun RagSample RagmeterError
+        Reference ReferenceFileError Request Retrieval RetrievedContext RunsLostError Sampling Score
+        ScoreItem ScoredRun Scorer Scoring TooLongError TryLaterError UnknownMetricError Verdict
+        VerdictRules evaluate instrument metric reference request suppress uninstrument
+    """.split()),
     "ragmeter.exporters": set(),
     "ragmeter.exporters.memory": {"InMemoryExporter", "Results"},
     "ragmeter.exporters.protocol": {

@@ -13,7 +13,8 @@ from starlette.datastructures import QueryParams
 
 from ragmeter.exporters.change_words import LANGUAGES
 from ragmeter.metrics import VERDICT_CODES
-from ragmeter.serve.store import LATEST_MS, Filters
+from ragmeter.serve.store import LATEST_MS
+from ragmeter.serve.store.views import Filters
 
 from ._connect import SETUPS
 

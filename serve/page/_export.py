@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from ragmeter.metrics._files.json_lines import as_line
-from ragmeter.serve.store import Filters, Reader, RequestView, ScoreView
+from ragmeter.serve.store import Reader
+from ragmeter.serve.store.views import Filters, RequestView, ScoreView
 
 MOST_EXPORTED = 10_000
 """Most requests in one file."""

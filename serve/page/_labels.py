@@ -16,7 +16,7 @@ from urllib.parse import parse_qs
 from ragmeter.metrics import ConfigurationError, RagmeterError
 from ragmeter.quality.labels import Label, append_label
 from ragmeter.quality.verdict_rates import VerdictRate, rates_in
-from ragmeter.serve.store import RequestView
+from ragmeter.serve.store.views import RequestView
 
 from ._golden import GoldenEntry, GoldenSet
 

@@ -12,8 +12,9 @@ from markupsafe import Markup
 
 from ragmeter.adapters.opentelemetry.heard import NO_REQUESTS, HeardService
 from ragmeter.quality.estimates import Estimate
-from ragmeter.serve.store import BadShare, DeploymentView, HealthView, LaneView, Overview, SignalView
-from ragmeter.serve.store import TrendPoint as StoredPoint
+from ragmeter.serve.store.health_views import BadShare, DeploymentView, HealthView, LaneView, SignalView
+from ragmeter.serve.store.views import Overview
+from ragmeter.serve.store.views import TrendPoint as StoredPoint
 
 from ._asked import UNNAMED, PageQuery
 from ._drawings import TrendPoint

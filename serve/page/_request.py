@@ -11,7 +11,8 @@ from urllib.parse import urlsplit
 from markupsafe import Markup, escape
 
 from ragmeter.metrics import ScoreDirection
-from ragmeter.serve.store import ChunkSentence, ContextView, RequestRow, RequestView, ScoreView
+from ragmeter.serve.store import ChunkSentence
+from ragmeter.serve.store.views import ContextView, RequestRow, RequestView, ScoreView
 
 from ._drawings import Scale, standing
 from ._numbers import count, number

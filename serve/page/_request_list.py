@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from markupsafe import Markup
 
-from ragmeter.serve.store import Facet, FacetPage, RequestPage, RequestRow
+from ragmeter.serve.store.views import Facet, FacetPage, RequestPage, RequestRow
 
 from ._asked import UNNAMED, PageQuery
 from ._numbers import clock, count, number

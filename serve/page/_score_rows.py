@@ -10,8 +10,8 @@ from markupsafe import Markup
 from ragmeter.metrics import ScoreDirection
 from ragmeter.quality.estimates import Estimate
 from ragmeter.quality.verdict_shares import VERDICT_BAD, VERDICT_NOT_GOOD
-from ragmeter.serve.store import Overview, ScoreSummary
-from ragmeter.serve.store import TrendPoint as StoredPoint
+from ragmeter.serve.store.views import Overview, ScoreSummary
+from ragmeter.serve.store.views import TrendPoint as StoredPoint
 
 from ._drawings import Scale, TrendPoint, trend
 from ._news import Fallen

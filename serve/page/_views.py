@@ -16,12 +16,12 @@ from typing import Any
 from ragmeter.metrics import ConfigurationError
 from ragmeter.metrics.registry import known_metrics, resolve_metrics
 from ragmeter.quality.corpus.view import SeenChunk
-from ragmeter.serve.store import (
-    GAPS_RANGE_S,
+from ragmeter.serve.store import GAPS_RANGE_S
+from ragmeter.serve.store.health_views import HealthView
+from ragmeter.serve.store.views import (
     ConversationView,
     FacetPage,
     Filters,
-    HealthView,
     JudgeOutage,
     Overview,
     RequestPage,
@@ -29,7 +29,7 @@ from ragmeter.serve.store import (
     ScoreSummary,
     TurnView,
 )
-from ragmeter.serve.store import TrendPoint as StoredPoint
+from ragmeter.serve.store.views import TrendPoint as StoredPoint
 from ragmeter.watch.change import Change, NewSince
 
 from ._asked import PageQuery, UnreadableAddressError, request_path

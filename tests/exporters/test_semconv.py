@@ -10,40 +10,17 @@ ALL = (
     *semconv.SHADOW_INSTRUMENTS,
 )  # fmt: skip
 FOLDER = Path(__file__).parents[2] / "exporters"
-LOW_CARDINALITY = {
-    "error.type",
-    "gen_ai.evaluation.name",
-    "gen_ai.evaluation.score.label",
-    "gen_ai.operation.name",
-    "gen_ai.request.model",
-    "gen_ai.token.type",
-    "gen_ai.workflow.name",
-    "ragmeter.change.kind",
-    "ragmeter.corpus.list",
-    "ragmeter.evaluation.direction",
-    "ragmeter.diagnosis",
-    "ragmeter.exporter",
-    "ragmeter.fate",
-    "ragmeter.framework",
-    "ragmeter.gap",
-    "ragmeter.instrument",
-    "ragmeter.judge",
-    "ragmeter.language",
-    "ragmeter.missing",
-    "ragmeter.outcome",
-    "ragmeter.reason",
-    "ragmeter.request.status",
-    "ragmeter.component",
-    "ragmeter.segment",
-    "ragmeter.selection",
-    "ragmeter.service.name",
-    "ragmeter.shadow",
-    "ragmeter.stage",
-    "ragmeter.stage.kind",
-    "ragmeter.status",
-    "ragmeter.verdict",
-    "ragmeter.verdict.code",
-}
+LOW_CARDINALITY = set(
+    """
+    error.type gen_ai.evaluation.name gen_ai.evaluation.score.label gen_ai.operation.name
+    gen_ai.request.model gen_ai.token.type gen_ai.workflow.name ragmeter.change.kind ragmeter.corpus.list
+    ragmeter.evaluation.direction ragmeter.diagnosis ragmeter.exporter ragmeter.fate ragmeter.framework
+    ragmeter.gap ragmeter.instrument ragmeter.judge ragmeter.language ragmeter.missing ragmeter.outcome
+    ragmeter.reason ragmeter.request.status ragmeter.component ragmeter.segment ragmeter.selection
+    ragmeter.service.name ragmeter.shadow ragmeter.stage ragmeter.stage.kind ragmeter.status
+    ragmeter.verdict ragmeter.verdict.code
+""".split()
+)
 
 
 def test_every_name_has_a_source_and_a_status():

@@ -9,45 +9,42 @@ from ragmeter.adapters.opentelemetry.heard import HeardService
 from ragmeter.quality.corpus.view import ChunkConflict, ChunkReport, SeenChunk, StaleChunk
 from ragmeter.quality.estimates import Estimate
 from ragmeter.serve.page import Pages, Sources, Standing
-from ragmeter.serve.store import (
-    Advice,
+from ragmeter.serve.store import Advice, Cause, DocumentView, SameQuestion, StageView, evidence
+from ragmeter.serve.store._measured import MeasuredScore
+from ragmeter.serve.store.health_views import (
     BadShare,
-    Cause,
     ComparisonView,
+    DeploymentView,
+    HealthView,
+    LaneView,
+    PartView,
+    QuestionView,
+    SignalView,
+    VersionStep,
+)
+from ragmeter.serve.store.views import (
     ContextView,
     ConversationPage,
     ConversationView,
-    DeploymentView,
-    DocumentView,
     Facet,
     FacetPage,
     FacetValue,
     GapPage,
     GapView,
     Group,
-    HealthView,
     ItemView,
     JudgeOutage,
     JudgeUse,
-    LaneView,
     Overview,
-    PartView,
-    QuestionView,
     RequestPage,
     RequestRow,
     RequestView,
-    SameQuestion,
     ScoreSummary,
     ScoreValue,
     ScoreView,
-    SignalView,
-    StageView,
     TrendPoint,
     TurnView,
-    VersionStep,
-    evidence,
 )
-from ragmeter.serve.store._measured import MeasuredScore
 from ragmeter.watch.change import Change, NewSince
 
 NOW_MS = 1_795_350_000_000  # 2026-11-22, 12:20 UTC

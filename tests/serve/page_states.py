@@ -19,7 +19,7 @@ from frozen_page import (
 )
 
 from ragmeter.serve.page import GoldenEntry, GoldenSet, Labels, Standing
-from ragmeter.serve.store import JudgeUse
+from ragmeter.serve.store.views import JudgeUse
 
 __all__ = ["STATES", "State", "sources_of"]
 

@@ -19,7 +19,8 @@ from ragmeter.metrics import LexicalContextUtilization, RagSample, RetrievedCont
 from ragmeter.quality.corpus.memory import CorpusMemory, used_places
 from ragmeter.quality.gaps.memory import GapMemory
 from ragmeter.serve._gauges import store_points
-from ragmeter.serve.store import Filters, Store
+from ragmeter.serve.store import Store
+from ragmeter.serve.store.views import Filters
 
 NOW_S = 1_760_000_400.0
 OLD = "Our shop takes parcels back. Unused goods may be returned within 30 days of their delivery."

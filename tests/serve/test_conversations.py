@@ -17,7 +17,8 @@ from ragmeter.quality.moments import FreeMoments
 from ragmeter.quality.sums import QualityTable
 from ragmeter.serve._api import api_routes
 from ragmeter.serve._openapi import description
-from ragmeter.serve.store import Filters, Store
+from ragmeter.serve.store import Store
+from ragmeter.serve.store.views import Filters
 
 NOW_S = 1_760_000_400.0
 """A whole hour."""

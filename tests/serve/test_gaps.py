@@ -12,8 +12,9 @@ from ragmeter.metrics import RagSample
 from ragmeter.quality.gaps.memory import GapMemory
 from ragmeter.serve._digest import digest_of
 from ragmeter.serve.page import words_in
-from ragmeter.serve.store import Filters, Store, StoreOptions
+from ragmeter.serve.store import Store, StoreOptions
 from ragmeter.serve.store import reader as reader_module
+from ragmeter.serve.store.views import Filters
 
 NOW_S = 1_760_000_400.0
 PLACES = (

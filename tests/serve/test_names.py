@@ -9,8 +9,9 @@ from opentelemetry.proto.common.v1.common_pb2 import AnyValue
 from stored import dropped, store
 
 from ragmeter.exporters import semconv
-from ragmeter.serve.store import Filters, _names
+from ragmeter.serve.store import _names
 from ragmeter.serve.store._gap_list import MOST_DECIDED
+from ragmeter.serve.store.views import Filters
 
 MANY = 260
 OF_ONE_REQUEST = {

@@ -5,7 +5,7 @@ import time
 import pytest
 from stored import judged, scored, store
 
-from ragmeter.serve.store import Filters, JudgeOutage
+from ragmeter.serve.store.views import Filters, JudgeOutage
 
 MINUTE_MS = 60_000
 

@@ -12,7 +12,7 @@ from ragmeter._runtime.guard import ErrorLog, Guard
 from ragmeter.exporters.protocol import JudgeIdentity
 from ragmeter.serve._alert_lease import SharedClaims
 from ragmeter.serve._watch import ScoredElsewhere
-from ragmeter.serve.store import Filters
+from ragmeter.serve.store.views import Filters
 from ragmeter.watch.alarming import Alarming
 from ragmeter.watch.watch import Watch
 

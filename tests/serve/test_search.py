@@ -7,7 +7,8 @@ import pytest
 from stored import moved, scored, store
 
 from ragmeter.metrics import RagSample, Verdict
-from ragmeter.serve.store import Filters, _lists, _text_search
+from ragmeter.serve.store import _lists, _text_search
+from ragmeter.serve.store.views import Filters
 
 NOW_S = 1_760_000_400.0
 ASKED = (

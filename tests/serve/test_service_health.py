@@ -7,7 +7,8 @@ import pytest
 from deployed_traffic import requests
 from stored import store
 
-from ragmeter.serve.store import Filters, _appearances
+from ragmeter.serve.store import _appearances
+from ragmeter.serve.store.views import Filters
 
 NOW_MS = 1_795_350_000_000
 HOUR_MS = 3_600_000

@@ -17,7 +17,8 @@ from stored import BAD, CHUNKS, GOOD, ask, dropped, moved, pieces_of, scored, st
 
 from ragmeter import RagMeter, RunsLostError, TryLaterError
 from ragmeter.metrics import ConfigurationError
-from ragmeter.serve.store import Filters, Store, StoreOptions
+from ragmeter.serve.store import Store, StoreOptions
+from ragmeter.serve.store.views import Filters
 
 HOUR_S = 3_600.0
 DAY_S = 86_400.0

@@ -15,9 +15,10 @@ from typer.testing import CliRunner
 
 from ragmeter.cli.app import app
 from ragmeter.metrics import ConfigurationError
-from ragmeter.serve.store import Filters, Store, StoreOptions, back_up
+from ragmeter.serve.store import Store, StoreOptions, back_up
 from ragmeter.serve.store._names import BOUNDS
 from ragmeter.serve.store._schema import VERSION
+from ragmeter.serve.store.views import Filters
 
 RECORDED = Path(__file__).parent / "stores"
 AT_S = 1_790_000_060.0

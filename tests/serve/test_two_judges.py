@@ -12,7 +12,7 @@ from ragmeter import Score
 from ragmeter.quality.estimates import Estimate
 from ragmeter.serve.page._score_rows import score_rows
 from ragmeter.serve.page._words import words_in
-from ragmeter.serve.store import Filters
+from ragmeter.serve.store.views import Filters
 from ragmeter.watch.change import Change
 
 NOW = 1_800_000_000.0

@@ -21,7 +21,8 @@ from stored import CHUNKS, pieces_of, rows, scored, store, tables, told
 
 from ragmeter.metrics import ConfigurationError
 from ragmeter.serve import ServeOptions, Server
-from ragmeter.serve.store import Filters, Store, StoreFullError, StoreOptions, UnreadableStoreError
+from ragmeter.serve.store import Store, StoreFullError, StoreOptions, UnreadableStoreError
+from ragmeter.serve.store.views import Filters
 
 __all__ = ["postgresql"]
 

@@ -33,9 +33,10 @@ from stored import scored, store
 from ragmeter.metrics import Reference
 from ragmeter.serve.page import Standing
 from ragmeter.serve.page._views import REFERENCE_SCORES, scores_with_reference
-from ragmeter.serve.store import Advice, BadShare, Cause, JudgeUse, evidence
+from ragmeter.serve.store import Advice, Cause, evidence
 from ragmeter.serve.store._guidance import AdviceCode, CauseCode
-from ragmeter.serve.store.health_views import bad_share
+from ragmeter.serve.store.health_views import BadShare, bad_share
+from ragmeter.serve.store.views import JudgeUse
 
 PAGES = [
     "/",

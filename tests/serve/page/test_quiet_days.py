@@ -17,7 +17,7 @@ from ragmeter._runtime.guard import ErrorLog, Guard
 from ragmeter.exporters.protocol import QualitySums
 from ragmeter.quality.sums import SlotSums
 from ragmeter.serve._watch import ScoredElsewhere, standing_of
-from ragmeter.serve.store import JudgeUse
+from ragmeter.serve.store.views import JudgeUse
 from ragmeter.watch.alarming import Alarming
 from ragmeter.watch.watch import Watch
 

@@ -55,32 +55,11 @@ def test_every_word_is_used():
             FOLDER.parents[1] / "_digest.py",
         ]
     )
-    made = (
-        "status_",
-        "range_",
-        "filter_",
-        "sort_",
-        "theme_",
-        "tokens_",
-        "fix_",
-        "word_",
-        "code_",
-        "why_",
-        "do_",
-        "score_",
-        "group_",
-        "life_",
-        "facet_",
-        "heard_",
-        "setup_",
-        "shadow_",
-        "step_",
-        "support_",
-        "relevance_",
-        "refusals_",
-        "nothing_found_",
-        "lacks_",
-        "empty_",
+    made = tuple(
+        """
+        status_ range_ filter_ sort_ theme_ tokens_ fix_ word_ code_ why_ do_ score_ group_ life_
+        facet_ heard_ setup_ shadow_ step_ support_ relevance_ refusals_ nothing_found_ lacks_ empty_
+    """.split()
     )
     kinds = {"fell", "mix", "judge", "recovered", "higher", "lower", "none"}
     unused = [
