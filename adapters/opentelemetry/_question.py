@@ -23,6 +23,8 @@ class RequestQuestion:
     def of(
         cls, steps: Sequence[Read], seen: Sequence[Seen], models: Sequence[Read], calls: Sequence[Step]
     ) -> RequestQuestion:
+        sources = [read for item in seen for read in item.retrievals]
+        queries = {read.reader.query(read.span) for read in sources}
         for place, read in enumerate(steps):
             if place and read.role == "tool":
                 break  # questions below it are a model's
@@ -33,11 +35,11 @@ class RequestQuestion:
             question = read.reader.question(read.span)
             if question is not None:
                 return cls(question)
-            # Under an unknown name it is the question only if a model was sent it: else it is a run's id.
+            # Under an unknown name it is the question only if it was searched for, or a model was sent it:
+            # else it is a run's id.
             lone = lone_text_in(read.span.attributes.get(read.reader.input_key))
-            if lone is not None and stands_in(lone, calls):
+            if lone is not None and (lone in queries or stands_in(lone, calls)):
                 return cls(lone)
-        sources = [read for item in seen for read in item.retrievals]
         if any(read.reader.hides(read.span, "input") for read in sources):
             return cls(None, hidden=True)
         for model in models:

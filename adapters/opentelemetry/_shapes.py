@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from ragmeter.adapters._unseen import shaped_documents
 from ragmeter.adapters.reading.letters import letters_of
 from ragmeter.adapters.reading.prompt_layout import place_in
-from ragmeter.adapters.reading.results import ANY_TOOL
+from ragmeter.adapters.reading.results import ANY_TOOL, cut
 from ragmeter.adapters.reading.step import Message, Step
 from ragmeter.adapters.reading.values import documents_in
 
@@ -43,10 +43,15 @@ def with_shapes(reads: Mapping[str, Read], tree: SpanTree) -> dict[str, Read]:
         return dict(reads)
     busy = tree.above(read.span.span_id for read in models)
     tools = [read for read in tools if read.span.span_id not in busy]
-    shaped = shaped_documents(
-        [(read.span.started_ns, read.reader.result(read.span)) for read in tools],
-        [_page_of(read) for read in models],
-    )
+    # A call with tools within it was sent their output, whatever part of the conversation its span shows.
+    caller = tree.outermost({read.span.span_id for read in models}, itself=False)
+    within: dict[str | None, list[object]] = {}
+    results: list[tuple[int, object]] = []
+    for read in tools:
+        result, key = read.reader.result(read.span), caller[read.span.span_id]
+        results.append((reads[key or read.span.span_id].span.started_ns, result))
+        within.setdefault(key, []).append(result)
+    shaped = shaped_documents(results, [_page_of(read, within.get(read.span.span_id, ())) for read in models])
     return {
         **reads,
         **{
@@ -57,11 +62,17 @@ def with_shapes(reads: Mapping[str, Read], tree: SpanTree) -> dict[str, Read]:
     }
 
 
-def _page_of(read: Read) -> Step:
-    """Return a model's call with its whole input, including parts of messages that are no texts."""
+def _page_of(read: Read, results: Iterable[object]) -> Step:
+    """Return a model's call with its whole input, including parts of messages that are no texts.
+
+    Args:
+        read: The call.
+        results: The output of tools within it.
+    """
     span = read.span
     raw = (span.attributes.get(key) for key in {read.reader.input_key, *_INPUTS})
-    sent = [*read.reader.prompt(span), *(("tool", item) for item in raw if isinstance(item, str))]
+    texts = (item.text for result in results for item in cut(result, ANY_TOOL) or ())
+    sent = [*read.reader.prompt(span), *(("tool", item) for item in (*raw, *texts) if isinstance(item, str))]
     return Step(
         id=span.span_id,
         started_ns=span.started_ns,

@@ -63,7 +63,7 @@ def contexts_in_prompts(
     replies = {letters_of(call.words) for call in calls}  # of an agent that is called as a tool
     found = tuple(
         item
-        for message in sent[turn:]
+        for message in dict.fromkeys(sent[turn:])  # some emitters record an output twice
         if message.role == "tool" and letters_of(message.text) not in replies
         for documents in [cut(message.text, ANY_TOOL) or ()]
         if reads_as_retrieved(documents)

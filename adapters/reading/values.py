@@ -310,6 +310,8 @@ def _text_of(content: Any) -> str:
             texts.append(shown)
         elif isinstance(part, dict) and part.get("type") not in (*_REPEATED, "blob"):
             text = part.get("text", part.get("content", refusal_part(part)))
+            if text is None and "json" in part:
+                text = json.dumps(part["json"], ensure_ascii=False, default=str)
             if isinstance(text, dict):
                 text = text.get("value", text.get("text"))
             if isinstance(text, str):
@@ -463,8 +465,10 @@ def _below(fields: Mapping[str, Any], keys: Sequence[str], role: str, depth: int
 
 
 def lone_text_in(value: Any) -> str | None:
-    """Return the only text of a mapping that has nothing else, under any name."""
+    """Return the only text of a mapping that has nothing else, under any name, or of a function's arguments."""
     fields = opened(value)
+    if isinstance(fields, dict) and fields.get("kwargs") == {} and isinstance(fields.get("args"), list):
+        fields = dict(enumerate(fields["args"]))
     if not isinstance(fields, dict) or len(fields) != 1:
         return None
     (text,) = fields.values()

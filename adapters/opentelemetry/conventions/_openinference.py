@@ -67,6 +67,13 @@ class OpenInference(Reader):
     def answer(self, span: SpanRecord) -> str | None:
         return answer_in(_value(span, "output"))
 
+    def answer_beside(self, span: SpanRecord) -> str | None:
+        answer = self.answer(span) if span.attributes.get("output.mime_type") == "text/plain" else None
+        texts = [item.text for item in _flat(span, "retrieval.documents")[0]]
+        # A retriever's output as plain text may also be its documents.
+        is_other = answer is not None and all(text is not None and text not in answer for text in texts)
+        return answer if texts and is_other else None
+
     def documents(self, span: SpanRecord) -> Documents:
         if self.role(span) == "join":
             return Documents(_nodes_of(span.attributes.get("output.value")))
@@ -178,15 +185,16 @@ def _messages(span: SpanRecord, prefix: str) -> list[tuple[str, str]]:
     """Return role and text of each message; of a text both whole and in parts, the whole."""
     found: list[tuple[str, str]] = []
     for row in rows_under(span.attributes, prefix).values():
-        whole = row.get("message.content")
-        if not isinstance(whole, str):
-            parts = rows_under(row, "message.contents.")
-            texts = [
-                str(part.get("message_content.text", ""))
-                for part in parts.values()
-                if part.get("message_content.type") != "reasoning"
-            ]
-            whole = "\n".join(filter(None, texts)) if parts else None
-        if whole is not None:
-            found.append((str(row.get("message.role", "")), whole))
+        content = row.get("message.content")
+        if not isinstance(content, str):
+            content = [_part(part) for part in rows_under(row, "message.contents.").values()]
+        if content or content == "":
+            found += messages_in([{"role": str(row.get("message.role", "")), "content": content}])
     return found
+
+
+def _part(part: dict[str, Any]) -> dict[str, Any]:
+    """Return a part of a message: one that is no text, such as a document, is JSON where the text would be."""
+    kind, text = part.get("message_content.type", "text"), part.get("message_content.text", "")
+    other = mapping_of(text)
+    return {**other} if kind != "text" and other.get("type") == kind else {"type": kind, "text": text}

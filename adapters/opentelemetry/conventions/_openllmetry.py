@@ -10,21 +10,19 @@ import re
 from typing import Any
 
 from ragmeter.adapters.opentelemetry.record import SpanRecord
-from ragmeter.adapters.reading.values import documents_in, mapping_of, opened
+from ragmeter.adapters.reading.values import Document, documents_in, mapping_of, opened
 
-from ._any import AnySpan
 from ._messages import said_in, sent_in
-from ._reader import Reader, Role
+from ._reader import Documents, Reader, Role, rows_under
 
 _KIND = "traceloop.span.kind"
+_REQUEST = "llm.request.type"
 _RETRIEVER = re.compile(r"(?:.*[a-z])?retriever|.*Retriever|vectorstore", re.IGNORECASE)
 _RETRIEVES = re.compile(r"retriev|similarity_search", re.IGNORECASE)
 _MORE = re.compile(r"engine|chain|agent|answer|generate|generation", re.IGNORECASE)
 """Functions that do more than retrieve."""
 _RERANKER = re.compile(r".*(?:Rerank\w*|PostProcessor|Postprocessor)")
-
-
-_ANY = AnySpan()
+_RANKED = re.compile(r"Doc (\d{1,6}), Score: (-?[\d.]+(?:e-?\d+)?)")
 
 
 class OpenLLMetry(Reader):
@@ -39,10 +37,7 @@ class OpenLLMetry(Reader):
         attributes = span.attributes
         kind = attributes.get(_KIND)
         if kind is None:
-            if "traceloop.workflow.name" not in attributes and "traceloop.entity.path" not in attributes:
-                return None
-            calls = "gen_ai.operation.name" in attributes or "llm.request.type" in attributes
-            return "model" if calls else _ANY.role(span) or "other"
+            return "rerank" if attributes.get(_REQUEST) == "rerank" else None
         operation = attributes.get("gen_ai.operation.name")
         if operation == "vector_db_retrieve":
             return "retrieval"
@@ -71,6 +66,24 @@ class OpenLLMetry(Reader):
         if isinstance(output, str) and '\\"node\\"' in output[:200]:
             return "rerank" if "nodes" in mapping_of(span.attributes.get(self.input_key)) else "retrieval"
         return "rerank" if output is None and _RERANKER.fullmatch(name) else "step"
+
+    def documents(self, span: SpanRecord) -> Documents:
+        if _REQUEST not in span.attributes:
+            return super().documents(span)
+        given = self.reranked(span)
+        rows = rows_under(span.attributes, "gen_ai.completion.").values()
+        ranked = [match for row in rows if (match := _RANKED.fullmatch(str(row.get("content"))))]
+        kept = [
+            given[int(match[1])]._replace(score=float(match[2]))
+            for match in ranked
+            if int(match[1]) < len(given)
+        ]
+        return Documents(tuple(kept), None if kept else "rerank_invisible")
+
+    def reranked(self, span: SpanRecord) -> tuple[Document, ...]:
+        # A reranker's documents and query are on its span as messages.
+        given = tuple(Document(text) for role, text in sent_in(span) if role == "system")
+        return given or super().reranked(span)
 
     def tool_name(self, span: SpanRecord) -> str:
         named = span.attributes.get("gen_ai.tool.name", span.attributes.get("traceloop.entity.name"))
