@@ -5,18 +5,15 @@ Shape only: no framework, no convention and no tool is known here.
 
 from __future__ import annotations
 
-import ast
-import csv
-import io
-import json
 import re
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
-from itertools import islice, pairwise
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from .label_words import CONTENT, CONTEXT_INFLECTED, MARK, PASSAGE, SOURCE
+from .label_words import CONTENT, MARK, PASSAGE, SOURCE
 from .letters import letters_of, weight_of
+from .literals import parsed
+from .records import META, id_of, is_lead, records_in
 from .values import Document
 
 __all__ = [
@@ -27,11 +24,8 @@ __all__ = [
     "Passages",
     "divided",
     "is_closed",
-    "literal_in",
     "longest_texts",
-    "parsed",
     "pieces_of",
-    "table_in",
 ]
 
 
@@ -50,8 +44,13 @@ ELEMENT = re.compile(
     re.IGNORECASE,
 )
 _CHILD = re.compile(r"<([a-z]\w*)\b[^>]*>\n?(.*?)</\1>", re.IGNORECASE | re.DOTALL)
+_TAG = re.compile(r"\s*<([a-z][\w-]*)", re.IGNORECASE)
+_ENCLOSED = re.compile(r"\s*<([\w-]+)[^>]*>\n?(.*)</\1>\s*", re.DOTALL)
+_MOST_TAGS = 60
+"""Tags of an element that is a record."""
+_PROSE = frozenset(("p", "b", "i", "em", "strong", "span"))
 _ID_ATTRIBUTE = re.compile(r"""\b(?:id|source|name)\s*=\s*["']([^"']+)["']""", re.IGNORECASE)
-_RULE = re.compile(r"^[ \t]*([-=*_#~+<>])\1{2,}[ \t]*$|[ \t]\|{2,3}[ \t]", re.MULTILINE)
+_RULE = re.compile(r"^[ \t]*([-=*_#~+<>═─━])\1{2,}[ \t]*$|[ \t]\|{2,3}[ \t]", re.MULTILINE)
 _HEADING = re.compile(
     rf"^[ \t]*(?:{MARK}+[ \t]*)?"
     rf"(?:(?:\w+ )?(?:{PASSAGE})[ \t#№\[(]*\d+[ \t*\])]*"
@@ -61,17 +60,11 @@ _HEADING = re.compile(
     re.IGNORECASE | re.MULTILINE,
 )
 _NUMBER_ONE = re.compile(r"[ \t]*(?:\[1\]|【1】)")
-_FIELD_LINE = re.compile(
-    r"^[ \t]*(?:[-*•] +)?(?P<key>[^\W\d_][\w ]{0,20}?)[ \t]*(?::(?=\s)|：)[ \t]*(?:[|>]-?(?=[ \t]*\n))?",
-    re.MULTILINE,
-)
-"""A line of a record: ``title: Parking``."""
-_NAME = re.compile(rf"{SOURCE}|name|id|link", re.IGNORECASE)
-_CONTENT = re.compile(CONTENT, re.IGNORECASE)
 _CONTENT_NAME = re.compile(rf"(?:\w+_)?(?:{CONTENT}|body)", re.IGNORECASE)
 _NAME_OF_PART = re.compile(rf"(?:\w+_)?(?:{SOURCE}|name|filename|id|link|path|location)", re.IGNORECASE)
 """Names of the elements that an element consists of."""
 _DIGITS = re.compile(r"\d+")
+_JSON_FENCE = re.compile(r"\A```json\n(.*?)\n?(?:```)?\s*\Z", re.DOTALL)
 _CODE_FENCE = re.compile(r"^[ \t]*(?:```|~~~)", re.MULTILINE)
 _LEADS_ON = re.compile(r"[:：]\s*\Z|\A\s*#{1,6}[ \t][^\n]*\s*\Z")
 _LIST_ITEM = re.compile(r"\s*(?:[-*•–—]|\(?\d{1,3}[.)])[ \t]")
@@ -91,7 +84,8 @@ _FILE_LINE = re.compile(r"^[ \t]*(?P<label>[^\s:]{1,100}\.\w{2,5}(?:#[^\s:]{1,60
 """A line that begins with the name of its file."""
 _QUOTED = re.compile(r'^[ \t]*(["`~]{3,})(\w*)[ \t]*\n(.*?)(?:\n[ \t]*\1|\Z)', re.MULTILINE | re.DOTALL)
 _SOURCE_LINE = re.compile(
-    rf"^[ \t]*(?:\w+ ){{0,2}}(?:{PASSAGE}|file)(?:[ \t]*[:：]|[ \t](?=[^\n]*[:：][ \t]*\n))"
+    rf"^[ \t]*(?:\w+ ){{0,2}}(?:{PASSAGE}|file(?:name)?)(?:[ \t](?:title|name))?"
+    r"(?:[ \t]*[:：]|[ \t](?=[^\n]*[:：][ \t]*\n))"
     r"[ \t]*(?P<label>[^\n]{1,120})\n",
     re.IGNORECASE | re.MULTILINE,
 )
@@ -113,18 +107,19 @@ _TRAILER = re.compile(
 )
 """The last line of a passage, with its source."""
 _TEMPLATE_LINE = re.compile(r"[^\w\s].*\w.*[^\w\s]|.*[:：]")
+_TO_THE_MODEL = re.compile(
+    r"\b(?:you|your|user|answer|question|respond|cite)\b|ответ\w*|пользовател\w*|\bты\b|回答|用户|请",
+    re.IGNORECASE,
+)
+"""An instruction."""
+_ABOUT_ABOVE = re.compile(r".{0,300}(?:\babove\b|выше|以上|上述).*", re.IGNORECASE)
+_NAMED_LINE = re.compile(r"(\w+)[ \t]+([^\s:：]+)[:：][ \t]*\n")
+_ABOVE_FENCE = re.compile(r"(?:[^\n]{0,120}[^\n.:：。]\n){1,4}```\n(?=(?:(?!```).)+(?:\n```\s*)?\Z)", re.DOTALL)
+"""Names of a passage above the fence that encloses it."""
 _DASH_LINE = re.compile(r"^[ \t]*[—–]", re.MULTILINE)
 _FIELD_NAME = re.compile(r"\s*([^\W\d_][^\d\n:：]{0,30}?)(\d{1,9}[^\d\n:：]{0,20})?[:：]")
 BLANK = re.compile(r"\n[ \t]*\n")
 _LABEL = re.compile(r"\A\[([^\]\n]{1,200})\](?!\()[ \t:]*\n?(?=\S)")
-_LABEL_NAME = re.compile(rf"\A(?:{PASSAGE}|file|url|title|id)\b[^:：\n]{{0,20}}[:：][ \t]*", re.IGNORECASE)
-_SCORED = re.compile(
-    r"(?:score|relevance|similarity|distance|rank|confidence|оценка|相关度|得分)[ \t:=：]*-?[\d.,%]+|"
-    r"[\d:.,/ T-]+",
-    re.IGNORECASE,
-)
-_ORDINAL = re.compile(rf"(?:(?:{PASSAGE}|\w{{1,20}}[ \t#№]) *)?[#№]?\d{{1,3}}", re.IGNORECASE)
-_NAMES_CONTEXT = re.compile(CONTEXT_INFLECTED + r"\.\Z", re.IGNORECASE)
 _NOTHING = re.compile(
     r"(?=.*\b(?:found|results?|match\w*|documents?|hits?|entries)\b)"
     r"(?:sorry[,.]?\s+)?(?:i\s+)?(?:no|nothing|found (?:no|nothing)|0|none|could(?:n't| not) find any)\b.*|"
@@ -151,19 +146,19 @@ def pieces_of(text: str, separator: str | None = None) -> Iterator[Document]:
         return
     if len(_QUOTE_LINE.findall(text)) == sum(map(bool, map(str.strip, text.split("\n")))):
         text = _QUOTE_LINE.sub("", text)
-    if records := _records_in(text):
+    if records := records_in(text):
         yield from records
         return
     heads: list[re.Match[str]] = []
     for rule in (_FILE_LINE, BRACKETED, _BETWEEN_RULES, _BOLD, _SOURCE_LINE):
         heads = heads or _heads_by(rule, text)
-    heads = heads or _titles_in(text)
+    heads = heads or _titles_in(text) or _metadata_in(text)
     if heads:
         ends = [*(head.start() for head in heads[1:]), len(text)]
         for head, end in zip(heads, ends, strict=True):
-            yield Document(text[head.end() : end].strip(" \t\n-=:"), _id_of(head["label"] or ""))
+            yield Document(text[head.end() : end].strip(" \t\n-=:"), id_of(head["label"] or ""))
         return
-    elements = list(ELEMENT.finditer(text)) if is_closed(text) else []
+    elements = (list(ELEMENT.finditer(text)) or _siblings_in(text)) if is_closed(text) else []
     if len(elements) == 1 and _RULE.search(elements[0][3]):
         text = elements[0][3].strip()  # it encloses all of them
     elif elements:
@@ -180,18 +175,30 @@ def pieces_of(text: str, separator: str | None = None) -> Iterator[Document]:
     yield _labelled(text)
 
 
+def _siblings_in(text: str) -> list[re.Match[str]]:
+    """Return the elements of one name that a text consists of, other than paragraphs."""
+    first = _TAG.match(text)
+    if first is None or first[1].casefold() in _PROSE:
+        return []
+    sibling = re.compile(rf"<({first[1]})\b([^>]*)>(.*?)</{first[1]}>", re.IGNORECASE | re.DOTALL)
+    found = list(sibling.finditer(text))
+    return found if len(found) > 1 and not sibling.sub("", text).strip() else []
+
+
 def _within(element: re.Match[str]) -> Document:
     """Return the passage in an element: its content, or of its parts of different names the longest."""
     named = _ID_ATTRIBUTE.search(element[2])
-    parts = dict(_CHILD.findall(element[3]))
-    rest = _CHILD.sub("", element[3])
+    parts: dict[str, str] = {}
+    rest = element[3]
+    if rest.count("<") < _MOST_TAGS:
+        parts, rest = dict(_CHILD.findall(rest)), _CHILD.sub("", rest)
     contents = [name for name in parts if _CONTENT_NAME.fullmatch(name)]
     is_record = not rest.strip() and any(map(_NAME_OF_PART.fullmatch, parts))
-    if not parts or not (contents or is_record):
+    if not (contents or is_record):
         return Document(element[3].strip(), named[1] if named else None)
     passage = max(contents or parts, key=lambda name: len(parts[name]))
     name = next((one for key, one in parts.items() if key != passage and _NAME_OF_PART.fullmatch(key)), None)
-    return Document(parts[passage].strip(), named[1] if named else name and _id_of(name))
+    return Document(parts[passage].strip(), named[1] if named else name and id_of(name))
 
 
 def _places_of(rule: re.Pattern[str], text: str) -> list[re.Match[str]]:
@@ -208,7 +215,7 @@ def _places_of(rule: re.Pattern[str], text: str) -> list[re.Match[str]]:
         return places
     numbers = [int(number[0]) for place in places if (number := _DIGITS.search(place[0]))]
     paragraphs = BLANK.split(text.strip())
-    paragraphs = paragraphs[1 if _is_lead(paragraphs[0]) else 0 :]
+    paragraphs = paragraphs[1 if is_lead(paragraphs[0]) else 0 :]
     # Else a list is in a passage.
     are_all = numbers == sorted({*numbers}) and (
         len(paragraphs) == 1 or all(map(_HEADING.match, map(str.lstrip, paragraphs)))
@@ -225,7 +232,7 @@ def _parts_between(rule: re.Pattern[str], places: list[re.Match[str]], text: str
     """Return the parts between the places of a rule, without their headings."""
     parts = [part for part in _between(places, text) if part.strip()]
     is_before = bool(text[: places[0].start()].strip()) and _NUMBER_ONE.match(places[0][0])
-    if len(parts) > 1 and (is_before or _is_lead(parts[0])):
+    if len(parts) > 1 and (is_before or is_lead(parts[0])):
         del parts[0]
     if rule is BLANK and (
         any(map(_LEADS_ON.search, parts)) or len({*map(bool, map(_LIST_ITEM.match, parts))}) > 1
@@ -240,94 +247,6 @@ def _parts_between(rule: re.Pattern[str], places: list[re.Match[str]], text: str
     return map(_below_name if all(map(_begins_with_name, parts)) else _labelled, parts)
 
 
-_TABLE = re.compile(
-    r"^[ \t]*\|(?P<names>[^\n]+)\|[ \t]*\n[ \t]*\|[ \t:|-]+\|[ \t]*\n(?:[ \t]*\|[^\n]+\|[ \t]*(?:\n|\Z))+",
-    re.MULTILINE,
-)
-_LINE = re.compile(r"^.*\S.*$", re.MULTILINE)
-_COLUMN = re.compile(r"[\w #()./-]{1,30}")
-
-
-def table_in(text: str) -> tuple[int, int, int] | None:
-    """Return the place of a Markdown table with a column of texts, or None."""
-    table = _TABLE.search(text)
-    if table is None or not any(map(_CONTENT.fullmatch, _cells(table["names"]))):
-        return None
-    return table.start(), table.start(), table.end()
-
-
-def _cells(row: str, mark: str = "|") -> list[str]:
-    return [cell.strip(" \t,") for cell in row.strip(" \t|").split(mark)]
-
-
-def _delimited_in(text: str) -> tuple[int, list[dict[str, str]]]:
-    """Return the place and the rows of a table in Markdown or with columns between commas, bars or tabs."""
-    for line in islice(_LINE.finditer(text), 2):
-        mark = next((one for one in "|\t," if one in line[0]), ",")
-        names = _cells(line[0], mark)
-        if len(names) < 2 or not all(map(_COLUMN.fullmatch, names)):
-            continue
-        rest = text[line.end() :]
-        if mark == "|":
-            rest = re.sub(r"^[ \t]*\||^[ \t|:-]+$|\|[ \t]*$", "", rest, flags=re.MULTILINE)
-        quote = "\x1f" if mark == "|" else '"'  # Markdown knows none
-        try:
-            cells = [*csv.reader(io.StringIO(rest), delimiter=mark, quotechar=quote, skipinitialspace=True)]
-        except csv.Error:
-            continue
-        rows = [[cell.strip(" \t") for cell in row] for row in cells if any(map(str.strip, row))]
-        if rows and all(len(row) == len(names) for row in rows):
-            return line.start(), [dict(zip(names, row, strict=True)) for row in rows]
-    return 0, []
-
-
-def _records_in(text: str) -> list[Document]:
-    """Return the rows of a table, or the records in lines of ``key: value``.
-
-    The passage of each is its content, else its longest field.
-    """
-    start, rows = _delimited_in(text)
-    is_table = bool(rows)
-    if not rows:
-        start, rows = _keyed_lines_in(text)
-    if not rows or not _is_lead(text[:start]):
-        return []
-    contents = [key for key in rows[0] if _CONTENT.fullmatch(key)]
-    passage = max(contents or rows[0], key=lambda key: sum(len(row[key]) for row in rows))
-    ids = [key for key in rows[0] if _NAME.fullmatch(key) and key != passage]
-    if not (ids and contents if len(rows) < 2 and not is_table else ids or contents):
-        return []
-    return [
-        Document(row[passage], next((_id_of(row[key].partition("\n")[0]) for key in ids), None)) for row in rows
-    ]
-
-
-def _keyed_lines_in(text: str) -> tuple[int, list[dict[str, str]]]:
-    """Return the place of the first line of ``key: value``, and records of the keys that recur in each."""
-    lines = list(_FIELD_LINE.finditer(text))
-    starts = [at for at, line in enumerate(lines) if line["key"] == lines[0]["key"]]
-    records = [
-        {line["key"]: line for line in reversed(lines[at:end])} for at, end in pairwise([*starts, len(lines)])
-    ]
-    keys = set.intersection(*map(set, records)) if records else set()
-    for at, key in enumerate(first := [key for key in reversed(records[-1]) if key in keys] if records else []):
-        if _CONTENT.fullmatch(key):  # what follows it belongs to it, but for names
-            keys -= {
-                one for one in first[at + 1 :] if not _NAME.fullmatch(one) and not _SCORED.match(one + ": 0")
-            }
-            break
-    if len(keys) < 2:
-        return 0, []
-    kept = [line for record in records for line in reversed(record.values()) if line["key"] in keys]
-    kept.sort(key=re.Match.start)
-    ends = [*(line.start() for line in kept[1:]), len(text)]
-    fields = [
-        (line["key"], text[line.end() : end].strip(" \t\n-=")) for line, end in zip(kept, ends, strict=True)
-    ]
-    size = len(keys)
-    return kept[0].start(), [dict(fields[at : at + size]) for at in range(0, len(fields), size)]
-
-
 def _begins_with_name(part: str) -> bool:
     """Return whether the line of a heading goes on with a name, above longer lines."""
     name, _, body = part.partition("\n")
@@ -336,7 +255,7 @@ def _begins_with_name(part: str) -> bool:
 
 def _below_name(part: str) -> Document:
     name, _, body = part.partition("\n")
-    return Document(body.strip(), _id_of(name.rstrip(" \t:：")))
+    return Document(body.strip(), id_of(name.rstrip(" \t:：")))
 
 
 def _repeated_label(text: str) -> re.Pattern[str] | None:
@@ -370,25 +289,18 @@ def is_closed(text: str) -> bool:
 def _heads_by(rule: re.Pattern[str], text: str) -> list[re.Match[str]]:
     """Return the lines with which passages begin, two or more, or one file name; none after other text."""
     heads = list(rule.finditer(text))
-    leads = len(heads) > 1 and _is_lead(text[: heads[0].start()])
+    leads = len(heads) > 1 and is_lead(text[: heads[0].start()])
     return heads if leads or (heads and rule is _FILE_LINE and heads[0].start() == 0) else []
 
 
-def _is_lead(text: str) -> bool:
-    """Return whether a text is empty or announces passages, as "Found 2 results:"."""
-    plain = text.strip()
-    return not plain or (
-        len(plain) < 100 and (plain.endswith((":", "：")) or _NAMES_CONTEXT.search(plain) is not None)
-    )
-
-
-def _id_of(label: str) -> str | None:
-    """Return the name in a label; None for a count or score, as "Document 1 | score: .8"."""
-    for part in re.split(r" ?[|·] ?", label.strip(" \t[]【】")):
-        name = _LABEL_NAME.sub("", part, count=1).strip()
-        if name and not _ORDINAL.fullmatch(name) and not _SCORED.fullmatch(name):
-            return name
-    return None
+def _metadata_in(text: str) -> list[re.Match[str]]:
+    """Return the lines of metadata above each passage, from the first line on, or nothing."""
+    heads = list(META.finditer(text))
+    first = heads[0] if heads else None
+    if first is None or text[: first.start()].strip() or first["key"] is None:
+        return []
+    heads = [head for head in heads if head[0].lstrip().startswith(first[0].lstrip().partition(":")[0])]
+    return heads if len(heads) > 1 else []
 
 
 def _titles_in(text: str) -> list[re.Match[str]]:
@@ -425,16 +337,9 @@ def _labelled(text: str) -> Document:
     label = _LABEL.match(text.strip())
     if label is None or label[1].isdigit():
         return Document(text.strip())
-    return Document(text.strip()[label.end() :], _id_of(label[1]))
+    return Document(text.strip()[label.end() :], id_of(label[1]))
 
 
-_META = re.compile(
-    r"(?:[ \t(]*(?:[a-z]+(?:_[a-z]+)+|source|title|url|author|date|page|file|id|score|section|category|"
-    r"language)"
-    r"[ \t]*[:=][^\n]{0,200}(?:\n|\Z))+",
-    re.IGNORECASE,
-)
-"""Maximum lines of metadata above a passage."""
 LEAST = 20
 """Minimum letters of a passage."""
 
@@ -446,26 +351,33 @@ def divided(body: str, count: int | None = None) -> Passages:
         body: The text.
         count: The number of passages, if known: it decides by which layout they are divided.
     """
+    if (enclosed := _ENCLOSED.fullmatch(body)) and not ELEMENT.match(body.lstrip()):
+        body = enclosed[2].strip()
     value = parsed(body)
     listed = longest_texts(value)
     if listed and (count is None or len(listed) == count):
         return Passages(listed, is_divided=isinstance(value, list))
-    pieces = [piece for piece in pieces_of(body) if piece.text]
-    whole = [piece for piece in pieces if _META.fullmatch(piece.text or "") is None] or pieces
+    pieces = [one for piece in pieces_of(body) if piece.text for one in _listed_in(piece)]
+    whole = [piece for piece in pieces if META.fullmatch(piece.text or "") is None] or pieces
     whole = [
         piece._replace(text=piece.text[head.end() :].strip())
-        if piece.text and (head := _META.match(piece.text))
+        if piece.text and (head := META.match(piece.text))
         else piece
         for piece in whole
     ]
     if len(whole) > 1:
         whole = _without_template(whole)
+        above, _, tail = (whole[-1].text or "").partition("\n\n")
+        if _TO_THE_MODEL.search(tail) and not any(BLANK.search(piece.text or "") for piece in whole[:-1]):
+            whole[-1] = whole[-1]._replace(text=above)
+        if _ABOUT_ABOVE.fullmatch(whole[-1].text or "") and _TO_THE_MODEL.search(whole[-1].text or ""):
+            del whole[-1]
     trailers = [_TRAILER.search(piece.text or "") for piece in whole]
     dashes = [len(_DASH_LINE.findall(piece.text or "")) for piece in whole]
     if len(whole) > 1 and all(trailers) and max(dashes) < 2:  # else they are lists
         whole = [
             piece._replace(
-                text=trailer.string[: trailer.start()].strip(), id=piece.id or _id_of(trailer["label"])
+                text=trailer.string[: trailer.start()].strip(), id=piece.id or id_of(trailer["label"])
             )
             for piece, trailer in zip(whole, trailers, strict=True)
             if trailer
@@ -479,9 +391,15 @@ def divided(body: str, count: int | None = None) -> Passages:
     if count is None:
         whole = [piece for piece in whole if weight_of(letters_of(piece.text or "")) >= LEAST]
     is_marked = bool(
-        ELEMENT.search(body) or (_HEADING.match(body) and _places_of(_HEADING, body)) or _records_in(body)
+        ELEMENT.search(body) or (_HEADING.match(body) and _places_of(_HEADING, body)) or records_in(body)
     )
     return Passages(tuple(whole), is_divided=len(whole) > 1 or is_marked or count == 1)
+
+
+def _listed_in(piece: Document) -> tuple[Document, ...]:
+    """Return the passages of a list of objects that a passage consists of, or the passage."""
+    value = parsed(_JSON_FENCE.sub(r"\1", piece.text or ""))
+    return longest_texts(value) if isinstance(value, list) else (piece,)
 
 
 def _without_template(pieces: list[Document]) -> list[Document]:
@@ -494,66 +412,29 @@ def _without_template(pieces: list[Document]) -> list[Document]:
                 (text[len(line) :] if end == 0 else text[: len(text) - len(line)]).strip()
                 for text, line in zip(texts, lines, strict=True)
             ]
-    heads = [_HEADING.match(text) for text in texts]
-    if all(heads):
-        texts = [text[head.end() :] for text, head in zip(texts, heads, strict=True) if head]
+    for rule in (_HEADING, _ABOVE_FENCE, _NAMED_LINE):
+        heads = [rule.match(text) for text in texts]
+        if all(heads) and (rule is not _NAMED_LINE or len({head[1] for head in heads if head}) == 1):
+            texts = [text[head.end() :] for text, head in zip(texts, heads, strict=True) if head]
     return [piece._replace(text=text) for piece, text in zip(pieces, texts, strict=True)]
 
 
-def parsed(text: str) -> object:
-    """Return the object or list in a text of JSON, JSON lines or Python literals; None for any other text."""
-    lines = text.split("\n") if text[:1] + text[-1:] == "{}" else []
-    if len(lines) > 1 and all(line[:1] + line[-1:] == "{}" for line in lines):
-        text = f"[{','.join(lines)}]"
-    if text[:1] + text[-1:] not in {"{}", "[]"}:
-        return None
-    try:
-        return json.loads(text, strict=False)
-    except (ValueError, RecursionError):
-        found = literal_in(text)
-        return None if found is text else found
-
-
-_MAX_LITERAL = 1_000_000
-"""Maximum characters of a Python list that are read."""
-_LITERAL = re.compile(r"""\[[\[{'"(\]]|\{['"]|\(['"{)]|[\[(]+[A-Z]\w*\([a-z_]\w*=""")
-
-
-def literal_in(value: Any) -> Any:
-    """Return the value of a Python literal, calls as their arguments: many tools record ``str(result)``."""
-    if not isinstance(value, str) or len(value) > _MAX_LITERAL or _LITERAL.match(value) is None:
-        return value
-    try:
-        found = _value_of(ast.parse(value.strip(), mode="eval").body)
-    except (ValueError, SyntaxError, MemoryError, RecursionError):
-        return value
-    return value if found is None else found
-
-
-def _value_of(node: ast.AST) -> Any:
-    if isinstance(node, (ast.List, ast.Tuple, ast.Set)):
-        return [_value_of(item) for item in node.elts]
-    if isinstance(node, ast.Dict):
-        return {
-            key.value: _value_of(item)
-            for key, item in zip(node.keys, node.values, strict=True)
-            if isinstance(key, ast.Constant)
-        }
-    if isinstance(node, ast.Call):
-        if node.keywords:
-            return {item.arg: _value_of(item.value) for item in node.keywords if item.arg}
-        return _value_of(node.args[0]) if len(node.args) == 1 else None
-    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
-        number = _value_of(node.operand)
-        return -number if isinstance(number, (int, float)) else None
-    return node.value if isinstance(node, ast.Constant) else None
+_MAX_DEPTH = 4
 
 
 def longest_texts(value: object) -> tuple[Document, ...]:
     """Return the passages of a list, or of one item: of an object, its longest text."""
     pieces: list[Document] = []
     for item in value if isinstance(value, list) else [value]:
-        texts = item.values() if isinstance(item, dict) else [item]
-        text = max((one for one in texts if isinstance(one, str)), key=len, default="")
+        text = max(_strings_in(item), key=len, default="")
         pieces += [Document(text.strip())] if text.strip() else []
     return tuple(pieces)
+
+
+def _strings_in(value: object, depth: int = 0) -> Iterator[str]:
+    """Yield the strings in a value of JSON."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, (dict, list)) and depth < _MAX_DEPTH:
+        for one in value.values() if isinstance(value, dict) else value:
+            yield from _strings_in(one, depth + 1)

@@ -9,6 +9,7 @@ from ragmeter.metrics import RetrievedContext
 
 from .answer import is_long
 from .calls import authors_of, is_grade
+from .chat_template import written_out
 from .label_words import QUESTION_LABEL
 from .layout import Passages, divided
 from .letters import letters_of
@@ -48,9 +49,15 @@ def contexts_in_prompts(
         return None
     if sum(len(text) for _, text in authors[-1].sent) > MAX_PROMPTS:
         return None
-    sent = authors[-1].sent
+    sent = written_out(authors[-1].sent)
     turn = turn_in([role for role, _ in sent])
-    asked = [message for at, message in enumerate(sent) if at >= turn or message.role != "user"]
+    first = next((at for at, message in enumerate(sent) if message.role == "user"), 0)
+    asked = [
+        message
+        for at, message in enumerate(sent)
+        if message.role not in ("user", "assistant")
+        or (at >= turn if message.role == "user" else at < first or at == len(sent) - 1)
+    ]
     if filled is not None and stands_in(filled, authors[-1:]):
         place: Passages | None = divided(filled)
     else:
@@ -140,7 +147,8 @@ def carried_in(
     """
     found: dict[str, Document] = {}
     for author in authors_of(calls, answer, 0) or ():
-        earlier = author.sent[: turn_in([role for role, _ in author.sent])]
+        sent = written_out(author.sent)
+        earlier = sent[: turn_in([role for role, _ in sent])]
         if sum(len(text) for _, text in earlier) > MAX_PROMPTS:
             continue
         for message in earlier:

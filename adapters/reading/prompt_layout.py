@@ -5,8 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
+from .chat_template import written_out
 from .label_words import (
     ANSWER,
+    CONTENT,
     CONTEXT,
     CONTEXT_CJK,
     CONTEXT_INFLECTED,
@@ -23,19 +25,10 @@ from .label_words import (
     RULES,
     WIDE,
 )
-from .layout import (
-    BLANK,
-    BRACKETED,
-    ELEMENT,
-    LEAST,
-    Passages,
-    divided,
-    is_closed,
-    longest_texts,
-    parsed,
-    table_in,
-)
+from .layout import BLANK, BRACKETED, ELEMENT, LEAST, Passages, divided, is_closed, longest_texts
 from .letters import letters_of, weight_of
+from .literals import parsed
+from .records import table_in
 from .step import Message
 
 __all__ = ["place_in", "question_in_prompt"]
@@ -75,7 +68,7 @@ _LEADING = re.compile(
     rf"(?=[^\n]{{0,300}}(?:{LEADING}|"
     r"[\u0e00-\u0e7f\u3040-\u30ff\u4e00-\u9fff\uac00-\ud7af]))"
     rf"[^\n]{{0,300}}?(?:\b|(?<=[\u4e00-\u9fff])){CONTEXT_INFLECTED}[^\n]{{0,80}}"
-    r"(?:[:：][ \t*]*\n|(?:\bis|\bare)? ?below[^\n]{0,60}\n)|"
+    r"(?:[:：][ \t*]*\n|(?:\bis|\bare)? ?below[^\n]{0,60}\n|\n\s*(?=[-=]{10,}[ \t]*\n))|"
     rf"^(?![^\n]{{0,300}}(?:{QUESTION}|{HISTORY}|extract|keep |remember|follow))"
     r"[^\n]{0,200}?\b(?:relevant|retrieved|recalled|matching|similar|"
     r"релевантн\w+|найденн\w+|нашл\w+|похож\w+|этих|следующих)"
@@ -103,6 +96,7 @@ _HEADS = tuple(
         rf"^[^\n:：\d]{{0,30}}(?:{PASSAGE})[ \t#№\[(]*\d{{1,3}}[^\n:：]{{0,20}}[:：]",
         rf"^[ \t]*(?:{PASSAGE})[ \t][^\n:：]{{4,100}}[:：][ \t]*\n",
         BRACKETED.pattern,
+        rf"^[ \t]*(?:{CONTENT})[ \t]*[:：][ \t]",
     )
 )
 """Beginnings of passages; the second where a question is apart, those after it where the prompt names one."""
@@ -126,8 +120,9 @@ _IN_SENTENCE = re.compile(
     re.IGNORECASE,
 )
 """A context within the sentence that asks."""
-_FENCE = re.compile(r"^[ \t]*(?:-{3,}|={3,}|`{3,}|\"{3,}|~{3,})\w*[ \t]*$\n?", re.MULTILINE)
-_FENCES_BELOW = re.compile(r'(?:^|\n)[-=`"\s]+\Z')
+_FENCE = re.compile(r"^[ \t]*(?:-{3,}|={3,}|═{3,}|`{3,}|\"{3,}|~{3,})\w*[ \t]*$\n?", re.MULTILINE)
+_FENCES_BELOW = re.compile(r'(?:^|\n)[-=═`"\s]+\Z')
+_LIST_BEGIN, _LIST_END = re.compile(r"\[\s*(?=['\"{])"), re.compile(r"['\"}]\s*\]")
 _MOST_NAMING = 60
 """Characters before a list that are searched for a word for a context."""
 _LONG_FENCE = 10
@@ -163,28 +158,36 @@ _ASKED = re.compile(
     rf"\n[ \t#*<]*(?:{ANSWER}|(?:\w+ )?(?:{CONTEXT})|</)[^\n]{{0,30}}?(?:[:：>]|\Z)|\n#+ |\n[ \t]*\n|\Z)",
     re.IGNORECASE | re.MULTILINE | re.DOTALL,
 )
+_EXAMPLE = re.compile(
+    rf"^[ \t#*]*{QUESTION_LABEL}[ \t*]*[:：][^\n]+\n\s*[ \t#*]*(?:{ANSWER})[ \t*]*[:：]\s*[^\s\n][^\n]*\n",
+    re.IGNORECASE | re.MULTILINE,
+)
+"""A question with its answer; the context of an example precedes it."""
 _ANSWERS = re.compile(ANSWER, re.IGNORECASE)
 _NAMED = re.compile(CONTEXT_INFLECTED, re.IGNORECASE)
 _FIELD = re.compile(rf"(?:\w+ )?{CONTEXT_INFLECTED}", re.IGNORECASE)
 _ASKING_FIELD = re.compile(QUESTION_LABEL, re.IGNORECASE)
 _CLOSING = re.compile(
-    rf"\n[ \t#*<\[]*(?:{HISTORY}|{RULES})[ \t*>\]#]*[:：][ \t*]*(?:\n|$)|"
+    rf"\n[ \t#*<\[-]*(?:{HISTORY}|{RULES})[ \t*>\]#]*(?:[:：]|-{{3,}})[ \t*]*(?:\n|$)|"
     rf"\n[ \t#*<%\[]*(?:{QUESTION_LABEL}|{ANSWER}|instructions?|(?:your )?task|инструкции|指令|任务)"
     r"[ \t*>\]#%]*(?:[:：]|$)|"
     rf"\n[ \t]*【[^】\n]{{0,10}}?(?:{QUESTION}|{ANSWER}|{HISTORY}|{RULES}|结束)[^】\n]{{0,10}}】|"
-    rf"\n[^\w\n]{{0,40}}(?:end(?: of)?|конец|fin de) [^\n]{{0,30}}?(?:{CONTEXT_PLURAL})\b[^\n]{{0,40}}$|"
+    rf"\n[^\w\n]{{0,40}}(?:end(?: of)?|конец|fin de) [^\n]{{0,30}}?"
+    rf"(?:{CONTEXT_PLURAL})\b(?![ \t]*\d)[^\n]{{0,40}}$|"
     r"\n[ \t]*(?:given|using|based on|answer|respond|reply|use|if you|"
     r"отвечай|ответь|если|wenn du|根据|如果|请)[^\n]*\Z|"
     rf"\n[ \t]*\n[ \t]*(?:{INSTRUCTION})(?![a-zа-я])|"
     r"\n[ \t]*\n[ \t]*(?:if|when|do not|never|always|only|remember) [^\n]{0,300}\b"
     r"(?:above|context|provided|documents?|knowledge)\b[^\n]*\Z|"
-    r"\n[ \t]*(?:(?:given|based on|using) (?:the|this|only)|(?:请?根据|基于)(?:上述|以上))[^\n]*",
+    r"\n[ \t]*(?:(?:given|based on|using) (?:the|this|only)|the above (?:is|are)\b|"
+    r"(?:请?根据|基于)(?:上述|以上)|以上(?:是|为))[^\n]*",
     re.IGNORECASE | re.MULTILINE,
 )
 """Its end."""
 _CAPITALS = re.compile(
     r"\n[ \t]*\n[ \t]*(?:[A-ZА-ЯЁ][^a-zа-яё\d\n]{2,40}(?:\([^()\n]{0,60}\))?[:：][ \t]*(?:\n|\Z)|"
-    r"[A-ZА-ЯЁ]{2,20}(?: [A-ZА-ЯЁ]{2,20})+[:：] [^\n]*\s*\Z)"
+    r"[A-ZА-ЯЁ]{2,20}(?: [A-ZА-ЯЁ]{2,20})+[:：] [^\n]*"
+    r"(?:\s*\Z|(?=\n[ \t]*\n[ \t]*[A-ZА-ЯЁ][^a-zа-яё\d\n]{2,40}[:：])))"
 )
 _AFTER_QUESTION = re.compile(
     r"[^\n:：]{1,30}[:：]|[ \t]*(?:answer|respond|reply|use|please|if you|do not|"
@@ -197,6 +200,7 @@ _OPEN_LABEL = re.compile(
     re.IGNORECASE,
 )
 """Labels with nothing behind them."""
+_LABEL_IN_LINE = re.compile(rf"(?<=[.!?。»\")\]]) {QUESTION_LABEL}[ \t]*[:：][ \t*]*\Z", re.IGNORECASE)
 _MOST_ASKED = 2_000
 _QUESTION_MARKS = ("?", "？")
 _ASKS_FIRST = re.compile(r"\s*[^\n?？]{1,300}[?？](?:[ \t]*\n|[ \t]+(?=\S))")
@@ -216,12 +220,12 @@ def place_in(
     """
     places: dict[str, list[Passages]] = {}
     instructions: list[str] = []
-    for role, text in messages:
+    for role, text in written_out(messages):
         if role in ("system", "developer"):
             instructions.append(text)
-        if role in ("system", "developer", "user", "") and (
-            place := _place_in_message(role, text, question, count)
-        ):
+        # A model does not ask itself: what it is shown as its own words has to be labelled.
+        asked = "" if role == "assistant" else question
+        if role != "tool" and (place := _place_in_message(role, text, asked, count)):
             places.setdefault(role, []).append(place)
     alike = max(places.values(), key=lambda each: max(map(_size, each)), default=[])
     if not alike:
@@ -251,6 +255,7 @@ def _place_in_message(role: str, text: str, question: str | None, count: int | N
 
 def question_in_prompt(messages: Sequence[Message]) -> str | None:
     """Return a prompt's question: after its last ``Question:``, beside its context, or all user messages."""
+    messages = written_out(messages)
     asked = [text for role, text in messages if role == "user" and text.strip()]
     if not asked:
         return next(filter(None, (_labelled_question(text) for _, text in reversed(messages))), None)
@@ -338,12 +343,17 @@ def _field_place(fields: Mapping[str, object]) -> Passages | None:
 
 
 def _list_in(text: str) -> tuple[int, int, int] | None:
-    """Return the place of a Python list of texts behind a word for a context."""
-    start = min((at for mark in "'\"" if (at := text.find("[" + mark)) >= 0), default=-1)
-    end = max(text.rfind(mark + "]") for mark in "'\"") + 2
-    if not 0 <= start < end - 2 or not _NAMED.search(text, max(start - _MOST_NAMING, 0), start):
+    """Return the place of a list, of JSON or Python, behind a word for a context."""
+    begin = _LIST_BEGIN.search(text)
+    end = max(_LIST_END.finditer(text), key=re.Match.end, default=None)
+    if (
+        begin is None
+        or end is None
+        or not _NAMED.search(text, max(begin.start() - _MOST_NAMING, 0), begin.start())
+    ):
         return None
-    return (start, start, end) if longest_texts(parsed(text[start:end])) else None
+    place = begin.start(), end.end()
+    return (place[0], *place) if longest_texts(parsed(text[slice(*place)])) else None
 
 
 def _short(text: str) -> str | None:
@@ -375,16 +385,14 @@ def _span_of(text: str, *, is_asked: bool, is_apart: bool = False) -> tuple[int,
     for rule in (_LABEL_LINE,) if is_task else (_LABEL_LINE, _LEADING):
         head = rule.search(text)
         if rule is _LABEL_LINE and head is not None:
-            # Each example before it has a context, a question and an answer.
-            same = [one for one in rule.finditer(text) if one[0].strip() == head[0].strip()]
-            between = text[head.end() : same[-1].start()]
-            head = same[-1] if _ASKED.search(between) is not None else head
             # Of labels with almost no text behind them, the last one counts.
-            for later in rule.finditer(text, head.end()):
-                if weight_of(letters_of(text[head.end() : later.start()])) < LEAST:
-                    head = later
-                else:
+            labels = list(rule.finditer(text, head.end()))
+            named = [label[0].strip() for label in labels]
+            for later, name in zip(labels, named, strict=True):
+                weight = weight_of(letters_of(text[head.end() : later.start()]))
+                if weight >= LEAST or named.count(name) > 1:  # or it is a field of records
                     break
+                head = later
         if head is not None and text[head.end() :].strip():
             return head.start(), head.end(), len(text)
     asks = _ASKED.search(text) or _ASKING_LABEL.search(text)
@@ -395,7 +403,8 @@ def _span_of(text: str, *, is_asked: bool, is_apart: bool = False) -> tuple[int,
         and (is_asked or names_question or _ABOUT_ANSWERS.search(introduced[0]))
         and text[introduced.end() :].strip()
     ):
-        return 0, introduced.end(), len(text)
+        asked = _ASKED.match(text, introduced.end())
+        return 0, (asked or introduced).end(), len(text)
     if not (is_asked or names_question):
         return None
     headed = next(
@@ -413,12 +422,23 @@ def _span_of(text: str, *, is_asked: bool, is_apart: bool = False) -> tuple[int,
         return listed
     if names_question and (sentence := _IN_SENTENCE.search(text)):
         return sentence.start(), sentence.start("body"), sentence.end("body")
+    fences = list(_FENCE.finditer(text))
+    alike_fences = [fence for fence in fences if fence[0].strip() == fences[0][0].strip()]
+    if headed is None and len(alike_fences) > 2 and _NAMED.search(text, 0, alike_fences[0].start()):
+        return alike_fences[0].start(), alike_fences[0].end(), alike_fences[-1].start()
     return headed
 
 
 def _context_of(text: str, question: str) -> str | None:
     is_asked = question.endswith(_QUESTION_MARKS)
-    span = _span_of(text, is_asked=is_asked, is_apart=is_asked and question not in text)
+    is_apart = is_asked and question not in text
+    span = None
+    if (example := max(_EXAMPLE.finditer(text), key=re.Match.start, default=None)) is not None:
+        after = text[example.end() :]
+        span = _span_of(after, is_asked=is_asked, is_apart=is_apart)
+        text = after if span is not None and span[0] < span[1] else text
+    if span is None or span[0] == span[1]:
+        span = _span_of(text, is_asked=is_asked, is_apart=is_apart)
     if span is None:
         return None
     head, start, end = span
@@ -426,7 +446,8 @@ def _context_of(text: str, question: str) -> str | None:
     at = body.rfind(question) if question else -1
     if at >= 0:
         last = max(at - _MOST_ASKED, 0)
-        body = body[:last] + _OPEN_LABEL.sub("", body[last:at])
+        before = _LABEL_IN_LINE.sub("", body[last:at])
+        body = body[:last] + (before if len(before) < at - last else _OPEN_LABEL.sub("", before))
     if label := text[head:start].strip():
         body = body.replace(f"\n{label}\n", "\n---\n")  # it is above each passage
     # A context in capitals ends where the next label is in capitals.

@@ -15,8 +15,9 @@ from typing import Any
 from ragmeter.metrics import ConfigurationError
 from ragmeter.settings.options import rules_in_environment
 
-from .layout import literal_in, pieces_of
+from .layout import pieces_of
 from .letters import letters_of, weight_of
+from .literals import literal_in
 from .values import Document, documents_in, is_hidden, is_repr, messages_in, opened
 
 __all__ = [

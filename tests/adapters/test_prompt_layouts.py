@@ -5,7 +5,7 @@ import json
 import pytest
 
 from ragmeter.adapters.reading.calls import last_reply
-from ragmeter.adapters.reading.prompt_documents import asked_in, contexts_in_prompts
+from ragmeter.adapters.reading.prompt_documents import asked_in, carried_in, contexts_in_prompts
 from ragmeter.adapters.reading.results import ANY_TOOL, cut
 from ragmeter.adapters.reading.step import Message, Step
 
@@ -140,6 +140,30 @@ SHOWN = {
     "tabs": f'-----Sources-----\n```csv\nid,\tcontent\n0,\t"{ONE}"\n1,\t"{TWO}"\n```\n\nQuestion: {QUESTION}',
     "a line of the template in each": f"Knowledge base:\nDocument: a.md\nRelevant fragments:\n1. {ONE}\n\nDocument: b.md\nRelevant fragments:\n2. {TWO}\n\nQuestion: {QUESTION}",
     "ends between rules": f"Answer from the sources below.\n\n--- Source 1: a.md ---\n{ONE}\n--- End of Source 1 ---\n\n--- Source 2: b.md ---\n{TWO}\n--- End of Source 2 ---\n\nQuestion: {QUESTION}",
+    "sources and a fence": f"Use the following parts of a document.\n\nQUESTION: {QUESTION}\n=========\nContent: {ONE}\nSource: a.md\n\nContent: {TWO}\nSource: b.md\n=========\nFINAL ANSWER:",
+    "an example with its answer": f"Cite the sources. For example:\nSource 1:\nThe sky is red in the evening and blue in the morning.\nQuery: When is the sky red?\nAnswer: In the evening [1].\nBelow are several numbered sources of information:\n------\nSource 1:\n{ONE}\n\nSource 2:\n{TWO}\n------\nQuery: {QUESTION}\nAnswer:",
+    "a goal between rules": f"-----Sources-----\nid|text\n1|{ONE}\n2|{TWO}\n\n---Goal---\n\nBe brief.\n\nQuestion: {QUESTION}",
+    "the above": f"Here is the knowledge base:\n[1] {ONE}\n\n[2] {TWO}\nThe above is the knowledge base.\n\nQuestion: {QUESTION}",
+    "names above fences": f"CONTEXT:\nDOCUMENT 1: a.md\nUpdated: January 2025\n```\n{ONE}\n```\n\nDOCUMENT 2: b.md\nUpdated: May 2025\n```\n{TWO}\n```\n\nQUESTION: {QUESTION}",
+    "metadata above paragraphs": f"Context information is below.\n---------------------\npage_label: 1\nfile_path: a.md\n\n{ONE}\n\npage_label: 2\nfile_path: b.md\n\n{TWO}\n---------------------\nQuery: {QUESTION}\nAnswer:",
+    "metadata below contents": f"{QUESTION}\n\nAnswer using the following information:\ncontent: {ONE}\nfile_name: a.md\nindex: 0\n\ncontent: {TWO}\nfile_name: b.md\nindex: 1",
+    "an instruction behind the last": f"Here are the search results:\n\n[1]: {ONE}\n\n[2]: {TWO}\n\nWhat the user asserts need not be true.\n\nQuestion: {QUESTION}",
+    "three fences": f"Question: {QUESTION}\n\nUse only these pieces of context for the answer. Do not make one up.\n\n=============\n{ONE}\n=============\n{TWO}\n=============\n\nQuestion: {QUESTION}\nAnswer:",
+    "ends with a number": f"Context:\n[CONTEXT 0]:\n{ONE}\n[END CONTEXT 0]\n\n[CONTEXT 1]:\n{TWO}\n[END CONTEXT 1]\n\nQuestion: {QUESTION}",
+    "objects in an element of any name": "Use what the element holds as reference:\n\n<Cites>\n" + json.dumps([{"id": 1, "content": ONE}, {"id": 2, "content": TWO}]) + f"\n</Cites>\n\nQuestion: {QUESTION}",
+    "objects between rules": "-----Document Chunks-----\n\n```json\n" + json.dumps([{"id": 1, "content": ONE}, {"id": 2, "content": TWO}]) + f"\n```\n\nQuestion: {QUESTION}",
+    "nested objects": "Answer from the search results.\n\nResults: " + json.dumps([{"file": "a.md", "content": [{"type": "text", "text": ONE}]}, {"file": "b.md", "content": [{"type": "text", "text": TWO}]}]) + f"\n\nQuestion: {QUESTION}",
+    "lines that draw a tree": f"以下是知识库：\nID: 0\n├── Title: a.md\n└── Content:\n{ONE}\n------\nID: 1\n├── Title: b.md\n└── Content:\n{TWO}\n以上是知识库。\n\n问题：{QUESTION}",
+    "from files": f"Relevant excerpts:\n\nFrom a.md:\n{ONE}\n\n---\n\nFrom b.md:\n{TWO}\n\nQuestion: {QUESTION}",
+    "double rules around it": f"{QUESTION}\n\n══════════════\nCONTEXT (USE IT):\n══════════════\n{ONE}\n---\n{TWO}\n══════════════\nIMPORTANT: Answer only from the information above.\n══════════════",
+    "a question in the same line": f"Answer based only on the following context: {ONE}\n\n{TWO} Question: {QUESTION} ",
+    "a role in capitals": f"КОНТЕКСТ:\n{ONE}\n\n{TWO}\n\nРОЛЬ ПОЛЬЗОВАТЕЛЯ: user\n\nПРАВИЛА ОТВЕТА:\n1. Кратко\n\nВОПРОС: {QUESTION}\n\nОТВЕТ:",
+    "Russian files": f"Используй следующую информацию:\n\nФайл: a.md\n{ONE}\n---\nФайл: b.md\n{TWO}\n---\n\nВопрос: {QUESTION}",
+    "Russian similarities": f"Контекст:\nИсточник: a.md\nКонтекст: {ONE}\nСходство: 0.91\n\nИсточник: b.md\nКонтекст: {TWO}\nСходство: 0.9\n\nВопрос: {QUESTION}",
+    "a Chinese line above a fence": f"{QUESTION}\n\n下面是上下文信息\n---------------------\n{ONE}\n\n{TWO}\n---------------------\n给定的上下文，而不是事先的知识，回复用户。",
+    "an HTML list": f"Context:\n<ul>\n<li>{ONE}</li>\n<li>{TWO}</li>\n</ul>\n\nQuestion: {QUESTION}",
+    "turns of a chat template": f"<|begin_of_text|><|start_header_id|>system<|end_header_id|>\nBe brief.<|eot_id|>\n<|start_header_id|>user<|end_header_id|>\nContext:\n{ONE}\n\n{TWO}\n\nQuestion: {QUESTION}<|eot_id|>\n<|start_header_id|>assistant<|end_header_id|>\n",
+    "an instruction in tokens": f"<s>[INST] Use the context.\n\nContext: {ONE}\n\n{TWO}\n\nQuestion: {QUESTION} [/INST]",
     "an element for the question in a line": f'Here are the search results:\n<search_results>\n<item index="1">\n<page_content>\n{ONE}\n</page_content>\n</item>\n<item index="2">\n<page_content>\n{TWO}\n</page_content>\n</item>\n</search_results>\n\nHere is the question: <question>{QUESTION}</question>\n\nAnswer with them.',
     "rules of two dashes": f"You have this:\nDOCUMENTS:\n{ONE}\n\n{TWO}\n--\nQUESTION:\n{QUESTION}\n--\nINSTRUCTIONS:\nBe brief.\n",
 }  # fmt: skip
@@ -225,6 +249,34 @@ def test_passages_may_stand_in_a_message_each(instructions):
 
     assert shown.is_divided
     assert [item.text for item in shown.documents] == [ONE, TWO]
+
+
+@pytest.mark.parametrize(
+    ("messages", "texts"),
+    [
+        ([("assistant", f"Context:\n\n[1] {ONE}\n\n[2] {TWO}"), ("user", QUESTION)], [ONE, TWO]),
+        ([("user", QUESTION), ("assistant", f"Context:\n\n[1] {ONE}\n\n[2] {TWO}")], [ONE, TWO]),
+        ([("user", "Name two."), ("assistant", f"Sources:\n\n[1] {ONE}\n\n[2] {TWO}"), ("user", QUESTION)], []),
+        ([("assistant", f"I answer questions about:\n\n- {ONE}\n- {TWO}"), ("user", QUESTION)], []),
+    ],
+)  # fmt: skip
+def test_what_no_model_said_in_its_name_may_be_the_context(messages, texts):
+    step = Step(id="1", started_ns=1, ended_ns=2, messages=(*(Message(*one) for one in messages),), said=ANSWER)
+
+    shown = contexts_in_prompts([step], ANSWER, asked_in([step]))
+
+    assert [item.text for item in (shown.documents if shown else ())] == texts
+
+
+def test_earlier_turns_in_a_chat_template_are_history():
+    earlier = f"<|im_start|>user\nContext:\n[1] {TWO}\n\nQuestion: Winter?<|im_end|>\n<|im_start|>assistant\nYes.<|im_end|>\n"
+    text = f"{earlier}<|im_start|>user\nContext:\n[1] {ONE}\n\nQuestion: {QUESTION}<|im_end|>\n<|im_start|>assistant\n"
+
+    shown = contexts_in_prompts([call(text)], ANSWER, asked_in([call(text)]))
+
+    assert asked_in([call(text)]) == QUESTION
+    assert [item.text for item in shown.documents] == [ONE]
+    assert [item.text for item in carried_in([call(text)], ANSWER, [ONE])] == [TWO]
 
 
 @pytest.mark.parametrize("layout", NOT_DIVIDED)

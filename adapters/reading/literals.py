@@ -1,0 +1,59 @@
+"""Values of JSON and of Python that a text is."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+from typing import Any
+
+__all__ = ["literal_in", "parsed"]
+
+
+def parsed(text: str) -> object:
+    """Return the object or list in a text of JSON, JSON lines or Python literals; None for any other text."""
+    lines = text.split("\n") if text[:1] + text[-1:] == "{}" else []
+    if len(lines) > 1 and all(line[:1] + line[-1:] == "{}" for line in lines):
+        text = f"[{','.join(lines)}]"
+    if text[:1] + text[-1:] not in {"{}", "[]"}:
+        return None
+    try:
+        return json.loads(text, strict=False)
+    except (ValueError, RecursionError):
+        found = literal_in(text)
+        return None if found is text else found
+
+
+_MAX_LITERAL = 1_000_000
+"""Maximum characters of a Python list that are read."""
+_LITERAL = re.compile(r"""\[[\[{'"(\]]|\{['"]|\(['"{)]|[\[(]+[A-Z]\w*\([a-z_]\w*=""")
+
+
+def literal_in(value: Any) -> Any:
+    """Return the value of a Python literal, calls as their arguments: many tools record ``str(result)``."""
+    if not isinstance(value, str) or len(value) > _MAX_LITERAL or _LITERAL.match(value) is None:
+        return value
+    try:
+        found = _value_of(ast.parse(value.strip(), mode="eval").body)
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        return value
+    return value if found is None else found
+
+
+def _value_of(node: ast.AST) -> Any:
+    if isinstance(node, (ast.List, ast.Tuple, ast.Set)):
+        return [_value_of(item) for item in node.elts]
+    if isinstance(node, ast.Dict):
+        return {
+            key.value: _value_of(item)
+            for key, item in zip(node.keys, node.values, strict=True)
+            if isinstance(key, ast.Constant)
+        }
+    if isinstance(node, ast.Call):
+        if node.keywords:
+            return {item.arg: _value_of(item.value) for item in node.keywords if item.arg}
+        return _value_of(node.args[0]) if len(node.args) == 1 else None
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+        number = _value_of(node.operand)
+        return -number if isinstance(number, (int, float)) else None
+    return node.value if isinstance(node, ast.Constant) else None
