@@ -1,4 +1,4 @@
-"""The signals of OTLP, and the protocol for an address; needs no SDK."""
+"""Addresses and protocols of OTLP; needs no SDK."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from urllib.parse import urlsplit
 from ragmeter.metrics import ConfigurationError
 
 Protocol = Literal["http/protobuf", "grpc"]
-SIGNALS = ("traces", "logs", "metrics")
 GRPC_PORT = 4317
 
 

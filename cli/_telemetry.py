@@ -7,13 +7,11 @@ globally.  Used by `demo` and `doctor`; `run` and `worker` send with its provide
 from __future__ import annotations
 
 import logging
-import os
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
-from importlib import import_module
 from typing import Any
 from urllib.request import getproxies
 
@@ -26,19 +24,13 @@ from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor, SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from ragmeter.cli._otlp import SIGNALS, Protocol, host_and_port, signal_address, why_unreachable
-from ragmeter.exporters._bounded_http import own_session
+from ragmeter.cli._otlp import Protocol, host_and_port, signal_address, why_unreachable
+from ragmeter.exporters._otlp import SIGNALS, named_resource, otlp_exporter
 from ragmeter.exporters.otel import EventMode, OpenTelemetryExporter, SpanMode
-from ragmeter.metrics import MissingDependencyError
 
 CONNECT_TIMEOUT_S = 5.0
 SEND_TIMEOUT_S = 8.0
 """Seconds a backend may take to accept one signal, retries included."""
-_EXPORTERS = {
-    "traces": ("trace_exporter", "OTLPSpanExporter"),
-    "logs": ("_log_exporter", "OTLPLogExporter"),
-    "metrics": ("metric_exporter", "OTLPMetricExporter"),
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,13 +198,8 @@ def providers_of(
         metrics_every_ms: Interval of exports of metrics; None: OpenTelemetry's.
         resource: Further attributes of the resource.
     """
-    named = os.environ.get("OTEL_SERVICE_NAME") or "service.name=" in os.environ.get(
-        "OTEL_RESOURCE_ATTRIBUTES", ""
-    )
-    about: dict[str, Any] = {
-        "resource": Resource.create(resource if named else {"service.name": service_name, **resource}),
-        "shutdown_on_exit": False,
-    }
+    named = Resource.create(named_resource(service_name, **resource))
+    about: dict[str, Any] = {"resource": named, "shutdown_on_exit": False}
     made: dict[str, Any] = {}
     for signal, exporter in exporters.items():
         if signal == "traces":
@@ -243,25 +230,7 @@ def _exporter_to(signal: str, protocol: str, endpoint: str, token: str | None = 
     options: dict[str, Any] = {"endpoint": endpoint, "timeout": SEND_TIMEOUT_S}
     if token:
         options["headers"] = {"authorization": f"Bearer {token}"}
-    if protocol == "grpc":
-        options["insecure"] = endpoint.startswith("http://")
     return otlp_exporter(signal, protocol, **options)
-
-
-def otlp_exporter(signal: str, protocol: str, **options: Any) -> Any:
-    """Return the SDK's exporter of a signal, which reads OpenTelemetry's variables for absent options.
-
-    Raises:
-        MissingDependencyError: Its package is not installed.
-    """
-    package = "grpc" if protocol == "grpc" else "http"
-    module, name = _EXPORTERS[signal]
-    try:
-        kind: Any = getattr(import_module(f"opentelemetry.exporter.otlp.proto.{package}.{module}"), name)
-    except ImportError:
-        raise MissingDependencyError(f"opentelemetry-exporter-otlp-proto-{package}", "otlp", "--otlp") from None
-    # A redirect must not count as accepted: scores would be lost, and a worker's message acknowledged.
-    return kind(**options) if package == "grpc" else kind(session=own_session(), **options)
 
 
 class _Remember(logging.Handler):

@@ -14,7 +14,6 @@ from opentelemetry.util.re import parse_env_headers
 
 from ragmeter.metrics import ConfigurationError
 
-SIGNALS = ("traces", "logs", "metrics")
 _VARIABLE = "OTEL_EXPORTER_OTLP_"
 _GRPC_PORT = 4317
 _TIMEOUT_S = 10.0

@@ -14,7 +14,6 @@ import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from importlib import import_module
 from typing import TYPE_CHECKING, Any, TypeVar, get_args
 
 from opentelemetry.sdk._logs import LoggerProvider, LogRecordProcessor
@@ -26,12 +25,12 @@ from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor, TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
 
 from ragmeter.adapters.opentelemetry.otlp import Signal
-from ragmeter.exporters._bounded_http import own_session
+from ragmeter.exporters._otlp import SIGNALS, named_resource, otlp_exporter
 from ragmeter.exporters.changes import ChangeEvidence, QualityChange
 from ragmeter.exporters.otel import EventMode, OpenTelemetryExporter, SpanMode
 from ragmeter.exporters.protocol import MeterStats, QualitySums, RagRun, ScoredRun, WriteCount
 
-from ._endpoint import SIGNALS, Endpoint, endpoint_of
+from ._endpoint import Endpoint, endpoint_of
 from ._otlp_outbox import Outbox
 
 if TYPE_CHECKING:
@@ -65,15 +64,6 @@ def endpoints(
         if where is not None:
             found[signal] = where
     return found
-
-
-def _metric_exporter(endpoint: Endpoint) -> Any:
-    """Return the SDK's exporter, which reads headers, certificates and the like from the variables."""
-    way = "grpc" if endpoint.protocol == "grpc" else "http"
-    module: Any = import_module(f"opentelemetry.exporter.otlp.proto.{way}.metric_exporter")
-    if way == "grpc":
-        return module.OTLPMetricExporter(endpoint=endpoint.url, insecure=not endpoint.secure)
-    return module.OTLPMetricExporter(endpoint=endpoint.url, session=own_session())
 
 
 class _CountedSpans(BatchSpanProcessor):
@@ -157,12 +147,8 @@ class Telemetry:
         self._spans = _CountedSpans(self._outboxes["traces"]) if "traces" in self._outboxes else None
         self._records = _CountedRecords(self._outboxes["logs"]) if "logs" in self._outboxes else None
         self._processors: list[Any] = [one for one in (self._spans, self._records) if one]
-        named = "OTEL_SERVICE_NAME" in os.environ or "service.name=" in os.environ.get(
-            "OTEL_RESOURCE_ATTRIBUTES", ""
-        )
-        self._resource = Resource.create(
-            {"service.instance.id": str(uuid.uuid4())} | ({} if named else {"service.name": "ragmeter"})
-        )
+        instance = {"service.instance.id": str(uuid.uuid4())}
+        self._resource = Resource.create(named_resource("ragmeter", **instance))
         self._lock = threading.Lock()
         self._services: dict[_Key, _Service] = {}
         self._observed: list[Callable[[_Key, _Service], None]] = []
@@ -302,7 +288,10 @@ class Telemetry:
                     return self._own
                 reader = None
                 if "metrics" in self.endpoints:
-                    reader = PeriodicExportingMetricReader(_metric_exporter(self.endpoints["metrics"]))
+                    to = self.endpoints["metrics"]
+                    reader = PeriodicExportingMetricReader(
+                        otlp_exporter("metrics", to.protocol, endpoint=to.url)
+                    )
                 known = self._services[key] = _Service(
                     self._resource.merge(Resource(dict(resource))),
                     self._spans,

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ._endpoint import SIGNALS
+from ragmeter.exporters._otlp import SIGNALS
+
 from ._limits import MIB, SETTLE_S
 from .kafka_options import KafkaOptions
 from .store import StoreOptions

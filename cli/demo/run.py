@@ -20,9 +20,10 @@ from typing import Any, Literal
 from opentelemetry.trace import SpanKind
 
 from ragmeter import Limits, RagMeter
-from ragmeter.cli._otlp import SIGNALS, choose_protocol
+from ragmeter.cli._otlp import choose_protocol
 from ragmeter.cli._progress import progress, waiting
 from ragmeter.cli._telemetry import CollectedTelemetry, LocalTelemetry, SignalDelivery, send
+from ragmeter.exporters._otlp import SIGNALS
 from ragmeter.exporters.memory import InMemoryExporter
 from ragmeter.exporters.protocol import MeterStats, ScoredRun
 from ragmeter.metrics import MissingDependencyError, Score, Verdict, VerdictWord

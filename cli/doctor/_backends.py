@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from ragmeter.cli._otlp import (
-    SIGNALS,
     Protocol,
     choose_protocol,
     host_and_port,
@@ -18,6 +17,7 @@ from ragmeter.cli._otlp import (
     signal_address,
     why_unreachable,
 )
+from ragmeter.exporters._otlp import SIGNALS
 from ragmeter.metrics import ConfigurationError
 from ragmeter.metrics.errors import install_command
 

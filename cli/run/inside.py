@@ -17,9 +17,9 @@ from functools import partial
 
 from ragmeter import RagMeter, ScoredRun
 from ragmeter.adapters import FRAMEWORKS, forget_default, instrument, is_installed, uninstrument
-from ragmeter.cli._otlp import SIGNALS
 from ragmeter.cli._telemetry import sending_providers
 from ragmeter.exporters import semconv
+from ragmeter.exporters._otlp import SIGNALS
 from ragmeter.exporters.console import ConsoleExporter
 from ragmeter.exporters.jsonl import JsonlExporter
 from ragmeter.exporters.otel import OpenTelemetryExporter

@@ -14,7 +14,8 @@ from uuid import uuid4
 
 from opentelemetry import _logs, metrics, trace
 
-from ragmeter.cli._otlp import SIGNALS, protocol_set
+from ragmeter.cli._otlp import protocol_set
+from ragmeter.exporters._otlp import SIGNALS, otlp_exporter
 from ragmeter.metrics import MissingDependencyError
 
 _SERVICE = "ragmeter-worker"
@@ -78,7 +79,7 @@ class WorkerTelemetry:
             provider.shutdown()
 
     def _begin(self, wanted: list[str]) -> None:
-        from ragmeter.cli._telemetry import otlp_exporter, providers_of  # noqa: PLC0415 -- needs an extra
+        from ragmeter.cli._telemetry import providers_of  # noqa: PLC0415 -- needs an extra
 
         exporters: dict[str, Any] = {
             signal: otlp_exporter(signal, (protocol_set(signal, os.environ) or "").strip().lower())

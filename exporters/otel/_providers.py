@@ -30,9 +30,9 @@ from opentelemetry import _logs, metrics, trace
 from opentelemetry.trace import Tracer
 
 from ragmeter.exporters import semconv
-from ragmeter.exporters._bounded_http import own_session
 from ragmeter.exporters._foreign import attribute_of, set_attribute_of
 from ragmeter.exporters._http import DeliveryError
+from ragmeter.exporters._otlp import otlp_exporter
 from ragmeter.exporters._span_targets import SpansAddress
 from ragmeter.metrics.errors import DISTRIBUTION
 
@@ -200,9 +200,10 @@ class StraightWay(NamedTuple):
 def way_to(addresses: Sequence[SpansAddress]) -> StraightWay | None:
     """Return a `StraightWay` to `addresses`; None if the extra ``otlp`` is not installed."""
     try:
-        from opentelemetry.exporter.otlp.proto.http.trace_exporter import (  # noqa: PLC0415
-            OTLPSpanExporter,
-        )
+        exporters = [
+            otlp_exporter("traces", "http/protobuf", endpoint=one.url, headers=dict(one.headers))
+            for one in addresses
+        ]
         from opentelemetry.sdk.resources import Resource  # noqa: PLC0415
         from opentelemetry.sdk.trace import SpanProcessor, TracerProvider  # noqa: PLC0415
     except ImportError:
@@ -213,11 +214,7 @@ def way_to(addresses: Sequence[SpansAddress]) -> StraightWay | None:
         resource = resource.merge(Resource({"service.name": script}))
     for address in addresses:
         resource = resource.merge(Resource(dict(address.resource)))
-    way = StraightWay(
-        TracerProvider(resource=resource, shutdown_on_exit=False),
-        [],
-        [OTLPSpanExporter(one.url, headers=dict(one.headers), session=own_session()) for one in addresses],
-    )
+    way = StraightWay(TracerProvider(resource=resource, shutdown_on_exit=False), [], exporters)
 
     class Collecting(SpanProcessor):
         def on_end(self, span: Any) -> None:

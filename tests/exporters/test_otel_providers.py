@@ -19,7 +19,9 @@ def run(code, **environment):
 
 
 RUN = """
-from ragmeter import RagRun, Retrieval, ScoredRun
+from ragmeter import RagMeter, RagRun, Retrieval, ScoredRun
+from ragmeter.exporters.otel import OpenTelemetryExporter
+from ragmeter.exporters.protocol import MeterStats
 from ragmeter.metrics import RagSample, Score
 from ragmeter.metrics.judge.protocol import JudgeCall
 
@@ -33,20 +35,8 @@ def scored(n=0):
 
 CALL = JudgeCall("recall", "m", 1.0, 1, 1)
 """
-
-
-def test_providers_that_the_application_sets_later_are_found():
-    """The meter is built, used, and only then the SDK is configured: nothing is stuck on no-ops."""
-    lines = run(
-        RUN
-        + """
-from ragmeter.exporters.otel import OpenTelemetryExporter
-from ragmeter.exporters.protocol import MeterStats
-exporter = OpenTelemetryExporter()
-exporter.observe_meter(lambda: MeterStats(captured=7))
-exporter.export([scored(0)])
-exporter.judge_called(CALL)
-
+SDK = """
+import os, time
 from opentelemetry import trace, metrics, _logs
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
@@ -55,9 +45,24 @@ from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 from opentelemetry.sdk._logs import LoggerProvider
 from opentelemetry.sdk._logs.export import InMemoryLogRecordExporter, SimpleLogRecordProcessor
-spans, logs, reader = InMemorySpanExporter(), InMemoryLogRecordExporter(), InMemoryMetricReader()
-trace.set_tracer_provider(TracerProvider())
-trace.get_tracer_provider().add_span_processor(SimpleSpanProcessor(spans))
+spans, logs, reader, tracers = InMemorySpanExporter(), InMemoryLogRecordExporter(), InMemoryMetricReader(), TracerProvider()
+tracers.add_span_processor(SimpleSpanProcessor(spans))
+"""
+
+
+def test_providers_that_the_application_sets_later_are_found():
+    """The meter is built, used, and only then the SDK is configured: nothing is stuck on no-ops."""
+    lines = run(
+        RUN
+        + """
+exporter = OpenTelemetryExporter()
+exporter.observe_meter(lambda: MeterStats(captured=7))
+exporter.export([scored(0)])
+exporter.judge_called(CALL)
+"""
+        + SDK
+        + """
+trace.set_tracer_provider(tracers)
 _logs.set_logger_provider(LoggerProvider())
 _logs.get_logger_provider().add_log_record_processor(SimpleLogRecordProcessor(logs))
 metrics.set_meter_provider(MeterProvider([reader]))
@@ -89,8 +94,6 @@ sys.meta_path.insert(0, Blocker())
 """
         + RUN
         + """
-from ragmeter.exporters.otel import OpenTelemetryExporter
-from ragmeter.exporters.protocol import MeterStats
 exporter = OpenTelemetryExporter(events="both", capture_content=True)
 exporter.observe_meter(lambda: MeterStats())
 exporter.export([scored(n) for n in range(100)])
@@ -107,17 +110,8 @@ def test_a_disabled_sdk_is_respected():
     """OTEL_SDK_DISABLED=true: the application's providers do nothing, and so do we."""
     lines = run(
         RUN
+        + SDK
         + """
-from opentelemetry.sdk.trace import TracerProvider
-from opentelemetry.sdk.trace.export import SimpleSpanProcessor
-from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
-from opentelemetry.sdk.metrics import MeterProvider
-from opentelemetry.sdk.metrics.export import InMemoryMetricReader
-from opentelemetry.sdk._logs import LoggerProvider
-from ragmeter.exporters.otel import OpenTelemetryExporter
-spans, reader = InMemorySpanExporter(), InMemoryMetricReader()
-tracers = TracerProvider()
-tracers.add_span_processor(SimpleSpanProcessor(spans))
 exporter = OpenTelemetryExporter(tracers, MeterProvider([reader]), LoggerProvider())
 exporter.export([scored()])
 print(len(spans.get_finished_spans()), reader.get_metrics_data())
@@ -132,14 +126,8 @@ def test_a_forked_child_exports_on_its_own():
     """gunicorn --preload: locks that a thread of the parent held do not hang the child."""
     lines = run(
         RUN
+        + SDK
         + """
-import os
-from opentelemetry.sdk.trace import TracerProvider
-from opentelemetry.sdk.trace.export import SimpleSpanProcessor
-from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
-from ragmeter.exporters.otel import OpenTelemetryExporter
-spans, tracers = InMemorySpanExporter(), TracerProvider()
-tracers.add_span_processor(SimpleSpanProcessor(spans))
 exporter = OpenTelemetryExporter(tracers)
 with exporter._directory._changed, exporter._metrics._lock, exporter._metrics._limiter._lock:
     child = os.fork()
@@ -154,11 +142,6 @@ print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 
 
 SLOW_TO_FLUSH = """
-import time
-from opentelemetry.sdk.trace import TracerProvider
-from opentelemetry.sdk.metrics import MeterProvider
-from opentelemetry.sdk.metrics.export import InMemoryMetricReader
-
 class Refusing(InMemoryMetricReader):
     def force_flush(self, timeout_millis=30000):
         raise ValueError("refused")
@@ -177,10 +160,9 @@ def test_flushing_for_less_time_than_the_providers_need_is_no_error():
     """The SDK's meter provider raises when its time is over; to us that is "not yet"."""
     lines = run(
         RUN
+        + SDK
         + SLOW_TO_FLUSH
         + """
-from ragmeter import RagMeter
-from ragmeter.exporters.otel import OpenTelemetryExporter
 exporter = OpenTelemetryExporter(meter_provider=slow_to_collect)
 print(exporter.flush(0), exporter.flush(0.0001), exporter.flush(0.05), exporter.flush(60))
 meter = RagMeter(exporters=[exporter])
@@ -195,9 +177,9 @@ meter.shutdown()
 def test_a_provider_that_refuses_to_flush_in_time_is_an_error():
     lines = run(
         RUN
+        + SDK
         + SLOW_TO_FLUSH
         + """
-from ragmeter.exporters.otel import OpenTelemetryExporter
 exporter = OpenTelemetryExporter(
     tracer_provider=TracerProvider(), meter_provider=MeterProvider([Refusing()])
 )
