@@ -21,23 +21,26 @@ _BLOCKS, _INLINE, _CELLS = _ELEMENTS["blocks"], _ELEMENTS["inline"], _ELEMENTS["
 _NAME = "|".join(sorted((*_BLOCKS, *_INLINE, *_CELLS, "br"), key=len, reverse=True))
 # Between backticks a tag is only mentioned. No class here contains "<", which keeps it linear.
 _TAG = re.compile(
-    rf"<(?P<hidden>script|style)\b[^<>]{{0,1000}}>[^<]*</(?P=hidden)\s*>"
+    rf"<(?P<hidden>script|style|r[tp])\b[^<>]{{0,1000}}>[^<]*</(?P=hidden)\s*>"
     rf"|(?<!`)</?(?P<name>{_NAME})(?:[\s/][^<>]{{0,1000}})?>(?!`)",
     re.IGNORECASE,
 )
 _COMMENT = re.compile("(?<!`)<!--[^<>]*-->")
-_BREAKING = re.compile(r"(?<=[\w.!?,;:)。！？，；：）])<br\s*/?>|<br\s*/?>(?=\s*(?:\n|\Z))", re.IGNORECASE)
+_BREAKING = re.compile(
+    r"(?<=[\w.!?,;:)。！？，；：）])<br\s*/?>|<br\s*/?>(?=\s*(?:\n|\Z))|(?<=\w)<wbr\s*/?>(?=\w)", re.IGNORECASE
+)
 # Escaped once or repeatedly.
 _ENTITY = re.compile(r"&(?:amp;|#0*38;|#[xX]0*26;)*(#\d{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Za-z0-9]{1,30});")
 
 _LINK = re.compile(
-    r"!?\[([^\[\]\n]{1,300})\]\((?=[^\s()]{0,99}[./#])[^\s()]{1,999}(?:\([^\s()]{0,99}\)[^\s()]{0,99})?"
+    r"!?\[([^\[\]\n]{0,300})\]\((?=[^\s()]{0,99}[./#])[^\s()]{1,999}(?:\([^\s()]{0,99}\)[^\s()]{0,99})?"
     r"(?: \"[^\"\n]{0,200}\")?\)"
 )
 """Links of Markdown: their words are read, their addresses are not. The number of a citation keeps its
 brackets."""
 _CONTROLS = "\0-\x08\x0e-\x1b\x7f"
-_CONTROL = re.compile(f"[{_CONTROLS}]+")
+_CONTROL = re.compile(rf"\x1b\[[0-9;]*[A-Za-z]|[{_CONTROLS}]+")
+"""Also the colours of a terminal."""
 _HIDDEN = (
     "\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200c-\u200f\u202a-\u202e\u2060-\u206f"
     "\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff9-\ufffc"
@@ -59,21 +62,28 @@ _ZEROS = (
 _DIGITS = "".join(f"{chr(int(zero, 16))}-{chr(int(zero, 16) + 9)}" for zero in _ZEROS.split())
 _LIGATURES = "\u0132\u0133\ufb00-\ufb06\ufb13-\ufb17\u24b6-\u24e9\u2f00-\u2fd5"
 """Also letters in circles, and the radicals that PDF writes for Han characters."""
+_COUNTED = "\u2460-\u249b\u24ea-\u24ff\u2776-\u2793"
+"""Numbers in circles and in brackets. They mark items of a list, and so do keycaps."""
 _DOTS = "\u2022\u2027\u30fb\uff65"
 """Variants of the dot inside a foreign name in Chinese."""
 _NOTE = re.compile(f'(?:(?<=[^\\W\\d_{HAN}]{{4}})|(?<=[.!?,;:)\\]"”»。！？，；）]))[¹²³⁰⁴-⁹]{{1,3}}(?![\\w⁄])')
 """The number of a note, after a word or a stop; that of a unit (m², 10³) is none."""
-_RAISED = re.compile("[´ʹ′¹²³⁰⁴-⁹]")
+_RAISED_TAG = re.compile(r"<sup>\s*([-−]?\d{1,3})\s*</sup>", re.IGNORECASE)
+_RAISED_DIGITS = str.maketrans("0123456789-−", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻⁻")
+_RAISED = re.compile("[´ʹ′¹²³⁰⁴-⁹¼-¾⅐-⅞№]")
+_POWER = re.compile("(?<=[0-9])(?=⁻?[¹²³⁰⁴-⁹])")
+_UNSPACED_SIGN = re.compile("(?<=[0-9])(?=[¼-¾⅐-⅞])|(?<=№)(?=[0-9])")
+"""Where 1½ and №5 have a space in other texts."""
 _APOSTROPHE = re.compile(r"(?<=[^\W\d_])[`´ʹ′](?=[^\W\d_])")
 _SPACED_OUT = re.compile(f"(?<![{HAN}])[{HAN}](?:[ \u3000][{HAN}](?![{HAN}])){{3}}")
 """Han characters with a space between any two, as in PDF extraction."""
 _SPACE_INSIDE = re.compile(f"(?<=[{HAN}，。、：；！？])[ \u3000](?=[{HAN}，。、：；！？])")
 _LETTERS_OF_WIDTH = "\uff21-\uff3a\uff41-\uff5a"
-_SIGNS_OF_WIDTH = "\uff02-\uff07\uff0a\uff0b\uff0d\uff0f\uff1c-\uff1e\uff20\uff3c\uff3e-\uff40\uff5c\uff5e"
+_SIGNS_OF_WIDTH = "\uff02-\uff07\uff0a\uff0b\uff0d\uff0f\uff1c-\uff1e\uff20\uff3c\uff3e-\uff40\uff5c\uff5e\uffe0\uffe1\uffe5\uffe6"
 _SIGNS = {"\u066a": "%", "\u066b": ".", "\u066c": ",", "\u02bc": "’"}
 """Separators of Arabic numbers, and the letter sometimes used as an apostrophe."""
 _FOLDED = (
-    rf"[{_ACCENTS}]+|[{_LETTERS_OF_WIDTH}{_DIGITS}{_LIGATURES}{''.join(_SIGNS)}{_SIGNS_OF_WIDTH}"
+    rf"[0-9]\u20e3\s?|[{_COUNTED}]\s?|[{_ACCENTS}]+|[{_LETTERS_OF_WIDTH}{_DIGITS}{_LIGATURES}{''.join(_SIGNS)}{_SIGNS_OF_WIDTH}"
     "\U0001d400-\U0001d7ff\U0001fbf0-\U0001fbf9]"
 )
 _FOLD = re.compile(rf"{_FOLDED}|[．，：](?<=\d.)(?=\d)|[{_DOTS}](?<=[{HAN}].)(?=[{HAN}])")
@@ -82,7 +92,7 @@ _FOLD_ALL = re.compile(rf"{_FOLDED}|[\uff01-\uff5e\u3000]")
 _WIDE_WRITING = re.compile(f"[{HAN}\u3041-\u30ff]")
 _ODD = re.compile(
     f"[\u00ad\u200b{_HIDDEN}{_ACCENTS}{_LETTERS_OF_WIDTH}{_DIGITS}{_LIGATURES}"
-    f"{''.join(_SIGNS)}{_SIGNS_OF_WIDTH}{_DOTS}\U00010000-\U0010ffff]"
+    f"{''.join(_SIGNS)}{_SIGNS_OF_WIDTH}{_DOTS}{_COUNTED}\U00010000-\U0010ffff]"
 )
 _RARE = re.compile(
     "[^\\0-\x7f\xa0-\xac\xae-\u0131\u0134-\u017f\u0401\u0410-\u044f\u0451\u2010-\u201f\u2026\u3000-\u3011\u4e00-\u9fa5\uff01\uff08\uff09\uff0c\uff0e\uff1a\uff1b\uff1f]"
@@ -129,7 +139,11 @@ def _link_words(found: "re.Match[str]") -> str:
 
 
 def _fold_match(found: "re.Match[str]") -> str:
-    text = found[0]
+    text = found[0].rstrip() or found[0]
+    if text[-1] == "\u20e3":
+        return f"{text[0]}) "
+    if unicodedata.category(text[0]) == "No":
+        return f"{unicodedata.numeric(text[0]):.0f}) "
     if text in _SIGNS:
         return _SIGNS[text]
     if text in _DOTS:
@@ -152,18 +166,22 @@ def clean(text: str) -> str:
     """Return the cleaned text.
 
     - HTML entities become their characters; tags are layout if the text has an element that is opened and
-    closed, or a ``<br>`` at the end of a phrase; comments are gone; between backticks neither is one; -
-    invisible characters are gone: soft hyphens but a line's last, zero-width characters, marks of direction,
-    variation selectors, a byte-order mark, control characters; - a link of Markdown is its words; the raised
-    number of a note and spaces between all characters of Chinese are gone; - NFC; an accent that no letter
-    takes, as Russian stress, is gone; - Latin letters, digits and signs of full width or of mathematical
-    fonts, ligatures and the digits of all scripts are the plain ones; wide punctuation stays where the text
-    has Han or kana.
+      closed, or a ``<br>`` at the end of a phrase; comments are gone; between backticks neither is one;
+    - invisible characters are gone: soft hyphens but a line's last, zero-width characters, marks of direction,
+      variation selectors, a byte-order mark, control characters, colours of a terminal;
+    - a link of Markdown is its words; the raised number of a note is gone, that of a power is 10^3; spaces
+      between all characters of Chinese are gone;
+    - NFC; an accent that no letter takes, as Russian stress, is gone;
+    - Latin letters, digits and signs of full width or of mathematical fonts, ligatures and the digits of all
+      scripts are the plain ones, circled numbers and keycaps those of a list: 1); wide punctuation stays where
+      the text has Han or kana.
     """
     if "&" in text and ";" in text:
         text = _ENTITY.sub(_entity, text)
     if "<!--" in text:
         text = _COMMENT.sub("", text)
+    if "<sup>" in text:
+        text = _RAISED_TAG.sub(lambda found: found[1].translate(_RAISED_DIGITS), text)
     if _is_markup(text):
         text = _TAG.sub(_without_tag, text)
     if "](" in text:
@@ -173,6 +191,7 @@ def clean(text: str) -> str:
     is_usual = text.isascii() or OTHER_THAN_RUSSIAN.search(text) is None
     if "`" in text or (not is_usual and _RAISED.search(text)):
         text = _NOTE.sub("", _APOSTROPHE.sub("’", text))
+        text = _UNSPACED_SIGN.sub(" ", _POWER.sub("^", text))
     if is_usual:
         return text
     if " " in text and _WIDE_WRITING.search(text) and _SPACED_OUT.search(text):

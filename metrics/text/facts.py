@@ -312,6 +312,8 @@ class _Sources:
 
     def has_in_other_units(self, pairs: Sequence[tuple[str, str]]) -> bool:
         """Return whether a chunk has one of these values and units in another unit of the same kind."""
+        if not any(unit for _, unit in pairs):
+            return False
         for value, unit in pairs:
             for same, other in same_amounts(value, unit):
                 for text in self.texts:

@@ -31,6 +31,7 @@ _LABELS = read_pattern("framing.labels")
 """Numbers that only enumerate: of a list item, a step, a passage; and round the clock."""
 _SHORT_NUMBER = re.compile(r"\d(?<!\d\d)\d{0,2}(?!\d)")
 """A number that may be one; begins with a digit, so that the search jumps to them."""
+_LETTER_MARK = re.compile(r"\W{0,4}[a-zа-яIVX]{1,5}[.)\]]")
 _LISTED = re.compile(r"(?<![^\s:;,.：；，。])[(（]?(\d{1,2})[.)、）．](?![\d)])")
 """Numbers of list items within a line."""
 
@@ -53,7 +54,8 @@ def _words() -> _FramingWords:
 
 def _without_labels(sentence: str) -> str:
     """Return a sentence without numbers that only enumerate."""
-    return _LABELS.sub(" ", sentence) if _SHORT_NUMBER.search(sentence) else sentence
+    may_have = _SHORT_NUMBER.search(sentence) or _LETTER_MARK.match(sentence)
+    return _LABELS.sub(" ", sentence) if may_have else sentence
 
 
 def claim_texts(known: Analysis) -> list[str]:

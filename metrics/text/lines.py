@@ -21,16 +21,17 @@ _COLUMN = re.compile(r"(?<=\s)\|(?=\s)")
 _WIDE = re.compile(f"[{WIDE}]")
 _CODE = re.compile(r"[{}=;\\$<>]|\w\(|^(?:import|from|def|class|return|if|for|while|else)\b.*:?\Z")
 _ENTRY = re.compile(r"[^\W\d_][^.!?:：。,，\n]{0,40}[:：](?:\s|\Z)|[^\W\d_][^.!?:：。,，\n]{0,15}：")
-_BULLET = re.compile(r"([-*+–—―])\s+(?=\S)|([•·‣◦▪▫■□●○◆►➢✓])")
+_BULLET_SIGNS = "•·‣◦▪▫■□●○◆►➢✓\uf06c\uf06e\uf076\uf0a7\uf0b7\uf0d8\uf0fc"
+"""Also those of symbol fonts, which PDF extraction leaves."""
+_BULLET = re.compile(rf"([-*+–—―])\s+(?=\S)|([{_BULLET_SIGNS}])")
 _NUMBER = re.compile(r"[(（]?(\d{1,3})(?:[.)）]\s+|[）、．]\s*)(?=\S)")
 _OUTLINE = re.compile(r"((?:\d{1,3}\.)+)(\d{1,3})[.)]?\s+(?=\S)")
 # A capital letter and a full stop are an initial ("A. Smith") as often as a number.
 _LETTER = re.compile(r"\(?([a-zа-я](?=[.)])|[A-ZА-Я](?=\)))[.)]\s+(?=\S)")
 _ROMAN = re.compile(r"\(?([ivx]{1,5}(?=[.)])|[IVX]{2,5}(?=[.)])|[IVX](?=\)))[.)]\s+(?=\S)")
 _HAN_NUMBER = re.compile(r"[(（]?([一二三四五六七八九十]{1,3})[)）、．.]")
-_CIRCLED = re.compile("[\u2460-\u2473\u2776-\u277f]")
-_MAY_COUNT = re.compile(r"[(（\d一二三四五六七八九十\u2460-\u2473\u2776-\u277f]|\w{1,5}[.)]")
-_BULLETS = frozenset("-*+–—―•·‣◦▪▫■□●○◆►➢✓")
+_MAY_COUNT = re.compile(r"[(（\d一二三四五六七八九十]|\w{1,5}[.)]")
+_BULLETS = frozenset(f"-*+–—―{_BULLET_SIGNS}")
 _ROMANS: Sequence[str] = "i ii iii iv v vi vii viii ix x xi xii xiii xiv xv".split()
 _HAN_DIGITS = "一二三四五六七八九"
 _TAB = 4
@@ -130,8 +131,6 @@ def _ordinals(text: str) -> dict[str, int]:
         found[f"letter {first}"] = ord(letter) - ord(first) + 1
     if match := _HAN_NUMBER.match(head):
         found["han"] = _han_value(match.group(1))
-    if match := _CIRCLED.match(head):
-        found["circled"] = ord(match.group()) - (0x245F if match.group() < "\u2474" else 0x2775)
     return found
 
 

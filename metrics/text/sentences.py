@@ -19,9 +19,10 @@ _CLOSERS = "\"'”’»›)\\]}」』）】》〉＂＇"
 # Danda, Ethiopic, Khmer, Burmese and the other marks that never occur inside a word.
 _WIDE = "。！？；｡।॥։።፧፨។៕။᠃"
 _MARKS = f".!?…{_WIDE}．‼⁇⁈⁉؟۔"
-# One run: an end mark, and the end marks, closing quotes and brackets that follow it.  A single
+# One run: an end mark, and the end marks, closing quotes, brackets and notes ([1]) that follow it.  A single
 # character class after the first mark, so that a run is never scanned twice.
-_RUN = re.compile(f"[{_MARKS}][{_MARKS}{_CLOSERS}]*")
+_NOTE = r"\[[^\[\]\n]{1,20}\]"
+_RUN = re.compile(rf"[{_MARKS}][{_MARKS}{_CLOSERS}]*(?:(?:{_NOTE}){{1,9}}(?=\s|\Z))?")
 _OTHER_MARK = re.compile(f"[{_MARKS.replace('.', '')}]")
 _WORD_BEFORE = re.compile(r"\S*\Z")
 _NEXT_WORD = re.compile(r"""\s*([\s"'“„«‹(\[{「『（【《〈¿¡–—-]*)(\w*)""")
@@ -41,7 +42,7 @@ _COMPOUNDS = {"д": "т.д", "п": "т.п", "э": "н.э", "е": "т.е"}
 _SPECIAL = NEVER_ENDS | ENDS_IF_CAPITAL | NUMBER_WORDS
 _LETTERS_WITH_DOTS = re.compile(r"(?:[^\W\d_]\.)+[^\W\d_]\Z")
 
-RULES = "3"
+RULES = "4"
 """Version of the splitting rules; part of the definition of scores that count sentences."""
 
 
@@ -50,8 +51,8 @@ def sentences(text: str) -> list[str]:
 
     A sentence ends after ``. ! ? …`` before white space, after ``。！？；`` and the marks of other
     scripts, and where a paragraph, list item, heading, table row or line of code ends
-    (`layout.units`); a line break inside prose is a space.  Closing quotes and brackets stay with
-    their sentence.  None ends inside a decimal or a URL, after an initial, a list number or an
+    (`layout.units`); a line break inside prose is a space.  Closing quotes, brackets and notes (``.[1]``)
+    stay with their sentence.  None ends inside a decimal or a URL, after an initial, a list number or an
     abbreviation (``Dr.``, ``e.g.``, ``г.``, ``т. е.``).  What has no letter or digit is none.
     """
     return sentences_of(units(clean(text)))

@@ -203,6 +203,19 @@ def test_the_same_fact_written_otherwise_is_no_conflict(chunk, answer, value):
     assert measured(answer, [chunk])["fact_conflict"].value == value
 
 
+@pytest.mark.parametrize(
+    "mark", ["{}. ", "{}) ", "{}\ufe0f\u20e3 ", "#{} ", "| {} | ", "①", "(a) ", "b) ", "(iv) ", "- [x] "]
+)
+def test_marks_of_lists_claim_nothing(mark):
+    said = ["The ferry leaves at nine.", "It takes forty minutes."]
+    listed = "\n".join(f"{mark.format(number)}{one}" for number, one in enumerate(said, 1))
+    assert values(listed, [" ".join(said)]) == {
+        "support": 1.0,
+        "unsupported_words_max": 0.0,
+        "fact_conflict": 0.0,
+    }
+
+
 def test_a_fact_costs_support_as_much_as_two_words_in_a_row():
     chunk = ["The ferry of Roja sails at nine with one dragon and a very old lighthouse keeper aboard."]
     known = "The ferry of Roja sails at nine with one dragon and a very old lighthouse keeper aboard"

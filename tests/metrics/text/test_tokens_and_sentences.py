@@ -159,6 +159,11 @@ def test_the_plain_case_decides_as_the_rules_do(words, gaps):
         ("Dr. Lund paid 3.5 million. He left.", ["Dr. Lund paid 3.5 million.", "He left."]),
         ("See https://a.example/b.c?d=1.5. Then go.", ["See https://a.example/b.c?d=1.5.", "Then go."]),
         ("Some, e.g. red ones. Others, i.e. blue.", ["Some, e.g. red ones.", "Others, i.e. blue."]),
+        (
+            "It is old.[1] It is tall.[2][^3] He left.[a]",
+            ["It is old.[1]", "It is tall.[2][^3]", "He left.[a]"],
+        ),
+        ("Башня стоит.[1] Она из Acme Inc.[2] и старая.", ["Башня стоит.[1]", "Она из Acme Inc.[2] и старая."]),
         ("He lives in the U.S. The town is small.", ["He lives in the U.S.", "The town is small."]),
         ("The U.S. Army came.", ["The U.S. Army came."]),
         ("J. R. R. Hale wrote it. Read it.", ["J. R. R. Hale wrote it.", "Read it."]),
