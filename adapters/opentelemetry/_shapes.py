@@ -9,7 +9,7 @@ from ragmeter.adapters.reading.letters import letters_of
 from ragmeter.adapters.reading.prompt_layout import place_in
 from ragmeter.adapters.reading.results import ANY_TOOL, cut
 from ragmeter.adapters.reading.step import Message, Step
-from ragmeter.adapters.reading.values import documents_in
+from ragmeter.adapters.reading.values import Document, documents_in
 
 from ._contexts import Read
 from ._tree import SpanTree
@@ -60,6 +60,12 @@ def with_shapes(reads: Mapping[str, Read], tree: SpanTree) -> dict[str, Read]:
             if documents
         },
     }
+
+
+def made_by_steps(reads: Iterable[Read]) -> tuple[Document, ...]:
+    """Return the documents that steps added to those retrieved: of a search that has no span of its own."""
+    steps = (read for read in reads if read.role == "step" and not read.span.failed and _gives(read))
+    return tuple(item for read in steps for item in documents_in(read.reader.result(read.span)) or ())
 
 
 def _page_of(read: Read, results: Iterable[object]) -> Step:

@@ -124,7 +124,7 @@ def reached_model(
     Returns:
         None if the prompts do not determine it.
     """
-    if not all(item.text for item in contexts):
+    if not any(item.text for item in contexts) or any(item.text is None for item in contexts):
         return None
     question, answer = asked_and_answered
     stood = shown_documents(

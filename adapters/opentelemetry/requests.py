@@ -29,7 +29,7 @@ from ._question import RequestQuestion
 from ._refusals import refusal_was_raised, was_refused, words_raised
 from ._repeats import RecentRequests, usable_rank, without_repeats
 from ._roots import brings_documents, is_shown_in, join_roots, split_requests
-from ._shapes import with_shapes
+from ._shapes import made_by_steps, with_shapes
 from ._sources import source_in
 from ._steps import calls_of, reached_model
 from ._times import RequestTimes
@@ -234,6 +234,9 @@ class _Finder:
         answer, answer_hidden = self._answer(request, models, calls, asked.question, texts)
         if request is None and not models and not answer_hidden:
             answer = first.reader.answer_beside(first.span)
+        joined = "".join(letters_of(text or "") for text in texts) if len(texts) > 1 and not models else ""
+        if joined and letters_of(answer or "") == joined:
+            answer = None  # no model wrote it
         own = None if request is None else self._reads.get(request.span_id)
         refused = refusal_was_raised(request, members) if failed else was_refused(own, models, answer)
         if failed and refused and answer is None:
@@ -271,7 +274,10 @@ class _Finder:
         if not contexts:
             return found
         by_tool = any(read.role == "tool" for read in members)
-        stood = reached_model(contexts, seen, calls, (found.question, answer), by_tool=by_tool)
+        exchange = (found.question, answer)
+        stood = reached_model(contexts, seen, calls, exchange, by_tool=by_tool)
+        if stood is not None and not stood[0] and (made := made_by_steps(members)):
+            stood = reached_model(made, seen, calls, exchange, by_tool=by_tool) or stood
         if stood is None or (found.usable == "none" and not stood[0]):
             return found
         if found.usable == "none":  # the reranking does not report its output, the prompt shows it

@@ -15,6 +15,7 @@ from typing import Any
 from ragmeter.metrics import ConfigurationError
 from ragmeter.settings.options import rules_in_environment
 
+from .fields import FIELD_NAMES
 from .layout import pieces_of
 from .letters import letters_of, weight_of
 from .literals import literal_in
@@ -140,6 +141,10 @@ def cut(result: Any, tool: RetrievalTool) -> tuple[Document, ...] | None:
         return tuple(pieces_of(value, tool.separator)) if is_text else None
     messages = messages_in(value)
     if messages:
+        state = value if isinstance(value, dict) else {}
+        beside = next(filter(None, (documents_in(state.get(key)) for key in FIELD_NAMES["context"])), None)
+        if beside:
+            return beside
         pieces = [cut(text, tool) for _, text in messages]
         return None if None in pieces else tuple(item for one in pieces for item in one or ())
     parts = _parts(value)

@@ -404,8 +404,6 @@ def query_in(value: Any) -> str | None:
 
 def answer_in(value: Any) -> str | None:
     """Return the answer in a request's output: a text, a field, or the last assistant message."""
-    if value == "null":  # JSON of an absent output
-        return None
     return _message_text(opened(value), _ANSWER_KEYS, "assistant", 0)
 
 
@@ -423,7 +421,8 @@ def _message_text(value: Any, keys: Sequence[str], role: str, depth: int) -> str
         inner = opened(value) if depth else value
         if inner is not value:
             return _message_text(inner, keys, role, depth + 1)
-        return None if not value.strip() or is_hidden(value) or is_repr(value) else value
+        is_absent = not value.strip() or (value == "null" and not depth)  # JSON of nothing
+        return None if is_absent or is_hidden(value) or is_repr(value) else value
     if depth > MAX_DEPTH:
         return None
     if isinstance(value, (list, tuple)):
@@ -431,8 +430,8 @@ def _message_text(value: Any, keys: Sequence[str], role: str, depth: int) -> str
         if said is not None:
             return said if not is_hidden(said) else None
         return _message_text(value[0], keys, role, depth + 1) if len(value) == 1 else None
-    if not isinstance(value, dict):
-        return None
+    if not isinstance(value, dict) or (keys is _QUESTION_KEYS and value.get("type") == "tool_call"):
+        return None  # what a model asks a tool is not what the user asked
     fields = _constructor_arguments(value)
     message = _message(value)
     if message is not None:

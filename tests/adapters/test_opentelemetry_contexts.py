@@ -79,6 +79,61 @@ def test_a_reranking_takes_the_documents_of_its_own_sub_question():
     assert len(asked.seen) == 2
 
 
+def test_documents_that_a_step_added_are_contexts_where_no_retrieved_one_is_shown():
+    """A grader rejected what was found, and a function without a span of its own searched elsewhere."""
+    added = {"page_content": VOUCHERS, "metadata": {}, "type": "Document"}
+    asked = _asked(
+        ANSWER,
+        _retriever(CATS),
+        _call(3, f"Is this relevant? yes or no.\n{CATS}", "no"),
+        openinference(4, 1, "CHAIN", input={"documents": []}, output={"documents": [added]}),
+        _call(5, f"Context: {VOUCHERS}\nQuestion: sale items?", ANSWER),
+    )
+
+    assert _shown(asked) == ("prompt", [VOUCHERS])
+
+
+def test_a_picture_beside_texts_leaves_them_to_the_prompt():
+    found = {**documents(RETURNS), "retrieval.documents.1.document.id": "picture"}
+    asked = _asked(
+        ANSWER,
+        openinference(2, 1, "RETRIEVER", **found),
+        _call(3, f"Context: {RETURNS}\nQuestion: sale items?", ANSWER),
+    )
+
+    assert (asked.usable, *_shown(asked)) == ("full", "prompt", [RETURNS])
+    assert not asked.carried
+
+
+def test_an_answer_that_is_only_the_retrieved_texts_was_written_by_no_model():
+    asked = _asked(f"{RETURNS}\n\n{CATS}", _retriever(RETURNS, CATS))
+
+    assert (sample_of(asked).status, asked.answer) == ("retrieval_only", None)
+
+
+def test_a_reply_in_json_is_a_text_where_no_type_says_otherwise():
+    reply = '{"thing": "voucher", "years": 3}'
+    asked = _asked(
+        None,
+        _retriever(VOUCHERS),
+        openinference(3, 1, "LLM", output=reply, **exchange(f"Context: {VOUCHERS}\nQuestion: how long?")),
+    )
+
+    assert asked.answer == reply
+
+
+def test_a_state_that_holds_messages_and_documents_gave_out_the_documents():
+    """A step of its own searched, and wrote what it found into the user's message, too."""
+    prompt = f"Are sale items refunded?\n\nUse this context:\n{RETURNS}\n\n{CATS}"
+    state = {
+        "messages": [{"role": "user", "content": prompt}],
+        "context": [{"page_content": text, "metadata": {}} for text in (RETURNS, CATS)],
+    }
+    asked = _asked(ANSWER, openinference(2, 1, "CHAIN", output=state), _call(3, prompt, ANSWER))
+
+    assert _shown(asked) == ("prompt", [RETURNS, CATS])
+
+
 def test_an_answer_that_no_call_gave_is_told_by_the_retrieval():
     asked = _asked(
         "Pasted by a template: see the terms, chapter nine.",
@@ -131,6 +186,10 @@ def test_of_rows_that_nobody_knows_the_longest_text_is_the_passage(by):
         (None, CATS, None),
     ]
     assert asked.contexts[0].metadata == {"title": "Returns", "score": 0.5}
+
+
+def test_a_retriever_that_was_asked_nothing_and_gave_out_nothing_made_no_request():
+    assert found(openinference(1, None, "RETRIEVER", "Own.init", input={})) == []
 
 
 def test_a_retriever_that_gave_back_a_text_found_it():

@@ -545,6 +545,8 @@ def test_a_rule_that_cannot_be_is_refused(arguments):
         ("Why?", "Why?"),
         ('{"question": "Why?", "context": "texts"}', '{"question": "Why?", "context": "texts"}'),
         ({"input": "Why?", "chat_history": []}, "Why?"),
+        ("null", None),
+        ([{"name": "search", "args": {"query": "why"}, "id": "1", "type": "tool_call"}], None),
         ({"data": {"prompt": {"question": "Why?"}, "retriever": {"query": "why"}}}, "Why?"),
         ({"query_bundle": {"query_str": "Why?", "embedding": None}}, "Why?"),
         ({"messages": [{"role": "user", "content": "Hm"}, ["user", "Why?"]]}, "Why?"),

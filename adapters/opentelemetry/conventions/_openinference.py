@@ -45,6 +45,8 @@ class OpenInference(Reader):
         role = role_of_kind(kind) if kind != "UNKNOWN" else "other"
         if role == "step" and span.name.endswith("postprocess_nodes") and kind != "AGENT":
             return "join"  # LlamaIndex reports a reranking only where the step fires its events
+        if role == "retrieval" and span.attributes.get("input.value") == "{}" and _is_silent(span):
+            return "other"  # it was asked nothing: a retriever's construction
         return role
 
     def tool_name(self, span: SpanRecord) -> str:
@@ -119,10 +121,18 @@ class OpenInference(Reader):
         if isinstance(opened(value), str):
             return self.answer(span)
         completed = value.get("text") if isinstance(value, dict) else None
-        return answer_in(messages_in(value)) or (completed if isinstance(completed, str) else None)
+        said = answer_in(messages_in(value)) or (completed if isinstance(completed, str) else None)
+        output = span.attributes.get("output.value")
+        # Without a type it is text, which may be a reply in JSON.
+        is_text = isinstance(output, str) and "output.mime_type" not in span.attributes
+        return output if said is None and is_text and not is_hidden(output) else said
 
     def hides(self, span: SpanRecord, side: Literal["input", "output"]) -> bool:
         return is_hidden(span.attributes.get(f"{side}.value"))
+
+
+def _is_silent(span: SpanRecord) -> bool:
+    return not (span.failed or any(key.startswith(("output.", "retrieval.")) for key in span.attributes))
 
 
 def _value(span: SpanRecord, side: str) -> Any:
@@ -133,13 +143,15 @@ def _value(span: SpanRecord, side: str) -> Any:
 def _flat(span: SpanRecord, prefix: str) -> tuple[list[Document], bool]:
     """Return the documents flattened under a prefix, and whether none of them can be absent."""
     rows = rows_under(span.attributes, f"{prefix}.")
+    # Beside documents with texts, one without is a picture.
+    nothing = "" if any("document.content" in row for row in rows.values()) else None
     found: list[Document] = []
     for row in rows.values():
         text, identity, score, metadata = map(row.get, _FIELDS)
         hidden = is_hidden(text) or (text is None and is_hidden(metadata))
         found.append(
             Document(
-                None if hidden or not isinstance(text, str) else text,
+                None if hidden else text if isinstance(text, str) else nothing,
                 None if identity is None or is_hidden(identity) else str(identity),
                 float(score) if isinstance(score, (int, float)) else None,
                 mapping_of(metadata),
