@@ -79,7 +79,8 @@ _SPACED_OUT = re.compile(f"(?<![{HAN}])[{HAN}](?:[ \u3000][{HAN}](?![{HAN}])){{3
 """Han characters with a space between any two, as in PDF extraction."""
 _SPACE_INSIDE = re.compile(f"(?<=[{HAN}，。、：；！？])[ \u3000](?=[{HAN}，。、：；！？])")
 _LETTERS_OF_WIDTH = "\uff21-\uff3a\uff41-\uff5a"
-_SIGNS_OF_WIDTH = "\uff02-\uff07\uff0a\uff0b\uff0d\uff0f\uff1c-\uff1e\uff20\uff3c\uff3e-\uff40\uff5c\uff5e\uffe0\uffe1\uffe5\uffe6"
+_SIGNS_OF_WIDTH = "\uff02-\uff07\uff0a\uff0b\uff0d\uff0f\uff1c-\uff1e\uff20\uff3c\uff3e-\uff40\uff5c\uff5e"
+_SIGNS_OF_WIDTH += "\uffe0\uffe1\uffe5\uffe6"
 _SIGNS = {"\u066a": "%", "\u066b": ".", "\u066c": ",", "\u02bc": "’"}
 """Separators of Arabic numbers, and the letter sometimes used as an apostrophe."""
 _FOLDED = (
