@@ -359,7 +359,7 @@ def spans(  # noqa: D417 -- `_options` describes three of them
         explain: Add for each service and instrumentation what was received and scored, and why not the rest.
     """
     with exit_with_line():
-        from .spans.run import as_row, read_recording
+        from .spans import as_row, read_recording
 
         rules = retrieval_rules(retrieval_tool, retrieval_span, tool_separator)
         recording = read_recording(files, rules)
@@ -471,7 +471,7 @@ def worker(
         require_export: Requeue requests whose scores cannot be sent, instead of counting them as lost.
     """
     with exit_with_line():
-        from .worker.run import run as run_worker
+        from .worker import run as run_worker
 
         done = run_worker(queue, processes=processes, once=once, require_export=require_export, say=say)
     if not done:
@@ -491,8 +491,7 @@ def mcp(url: str = "http://127.0.0.1:4318", token_file: Path | None = None, text
         texts: Include questions, answers and chunks: the assistant sends them to its model.
     """
     with exit_with_line():
-        from .mcp._reading import ServerApi, token_of
-        from .mcp.server import tools
+        from .mcp import ServerApi, token_of, tools
 
         if not url.startswith(("http://", "https://")):
             raise ConfigurationError(f"--url is {url!r}; write http://HOST:PORT")

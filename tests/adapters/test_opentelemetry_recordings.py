@@ -14,7 +14,7 @@ from ragmeter.adapters.opentelemetry.assembly import TraceAssembler
 from ragmeter.adapters.opentelemetry.otlp import read_protobuf
 from ragmeter.adapters.opentelemetry.requests import read_trace
 from ragmeter.adapters.reading.results import as_tools
-from ragmeter.cli.spans.run import as_row, read_recording
+from ragmeter.cli.spans import as_row, read_recording
 
 CASES = cases()
 

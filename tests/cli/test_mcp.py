@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from ragmeter import RagMeter, RagSample
 from ragmeter.cli.app import app
-from ragmeter.cli.mcp.server import tools
+from ragmeter.cli.mcp import tools
 from ragmeter.exporters.memory import InMemoryExporter
 from ragmeter.serve import ServeOptions, Server
 from ragmeter.serve.store import StoreOptions
@@ -69,7 +69,7 @@ def asked(url, calls, *arguments, **environment):
         return server
 
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("ragmeter.cli.mcp.server.tools", beside)
+        patched.setattr("ragmeter.cli.mcp.tools", beside)
         done = CliRunner().invoke(app, ["mcp", "--url", url, *arguments], env=environment)
     assert done.exit_code == 0, done.output
     return found

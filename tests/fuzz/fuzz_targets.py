@@ -20,7 +20,7 @@ from ragmeter.adapters.opentelemetry import RetrievalTool
 from ragmeter.adapters.opentelemetry.build import build_run
 from ragmeter.adapters.opentelemetry.record import SpanRecord
 from ragmeter.adapters.opentelemetry.requests import read_trace
-from ragmeter.cli.spans.run import as_row, read_recording
+from ragmeter.cli.spans import as_row, read_recording
 from ragmeter.metrics import ConfigurationError, RagSample, Reference, ReferenceFileError, evaluate
 from ragmeter.metrics._files.rows import BadRow
 from ragmeter.metrics._files.samples import Row, read_samples

@@ -14,7 +14,7 @@ from served import PATIENCE_S, served, until
 
 from ragmeter.adapters.opentelemetry import RetrievalTool
 from ragmeter.adapters.opentelemetry.build import build_run, is_scorable
-from ragmeter.cli.spans.run import read_recording
+from ragmeter.cli.spans import read_recording
 
 RULES = [RetrievalTool(name) for name in TOOLS]
 SERVICES = {"traces": "trace.v1.TraceService", "logs": "logs.v1.LogsService"}

@@ -11,7 +11,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from served import FULL, PATIENCE_S, served
 
 from ragmeter import RagMeter, RagSample
-from ragmeter.cli.spans.run import read_recording
+from ragmeter.cli.spans import read_recording
 from ragmeter.exporters.otel import OpenTelemetryExporter
 from ragmeter.serve import ServeOptions, Server
 

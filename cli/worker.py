@@ -1,6 +1,6 @@
-"""The OpenTelemetry SDK of a worker process: made after the fork, with a separate identity.
+"""Runs the processes of ``ragmeter worker``, each with an OpenTelemetry SDK made after the fork.
 
-Scores go to the endpoints of the standard ``OTEL_EXPORTER_OTLP_*`` variables, if any are set.  Rejected
+Scores go to the endpoints of the standard ``OTEL_EXPORTER_OTLP_*`` variables, if any are set. Rejected
 telemetry is counted, so that its message can be requeued.
 """
 
@@ -16,7 +16,12 @@ from opentelemetry import _logs, metrics, trace
 
 from ragmeter.cli._otlp import protocol_set
 from ragmeter.exporters._otlp import SIGNALS, otlp_exporter
-from ragmeter.metrics import MissingDependencyError
+from ragmeter.fleet.transport import address_shown, engine_of, run_worker
+from ragmeter.fleet.worker import BatchWorker, worker_from_settings
+from ragmeter.metrics import ConfigurationError, MissingDependencyError
+from ragmeter.metrics.text import limit_texts
+from ragmeter.settings.config import Settings, read_settings
+from ragmeter.settings.from_settings import worker_arguments
 
 _SERVICE = "ragmeter-worker"
 _METRICS_EVERY_MS = 10_000
@@ -114,3 +119,65 @@ def _is_wanted(signal: str) -> bool:
 def has_provider() -> bool:
     """Return whether this process has an SDK already."""
     return not type(trace.get_tracer_provider()).__module__.startswith("opentelemetry.trace")
+
+
+def queue_of(given: str | None, settings: Settings) -> str:
+    """Return the URL of the queue.
+
+    Raises:
+        ConfigurationError: No queue is set.
+    """
+    if given:
+        return given
+    if settings.queue_url is None:
+        raise ConfigurationError(
+            "which queue? Pass --queue spool:///var/lib/ragmeter/queue or a broker's address, or set "
+            "RAGMETER_QUEUE_URL to what the applications have there"
+        )
+    return settings.queue_url.get_secret_value()
+
+
+def run(
+    queue: str | None, *, processes: int | None, once: bool, require_export: bool, say: Callable[[str], None]
+) -> bool:
+    """Score messages until a signal ends it; return whether everything succeeded.
+
+    Args:
+        queue: URL of the queue; None: that of the settings.
+        processes: Number of processes; None: that of the settings, else one per core.
+        once: End when the queue is empty.
+        require_export: Requeue a message whose scores could not be exported.
+        say: Prints a line.
+
+    Raises:
+        ConfigurationError: An option or a variable is invalid.
+        MissingDependencyError: A required package is not installed.
+    """
+    settings = read_settings()
+    url = queue_of(queue, settings)
+    worker_arguments()  # report their errors here, not in each process
+    if not (wanted_signals() or settings.writes_elsewhere or has_provider()):
+        raise ConfigurationError(
+            "the worker has nowhere to write scores to; set OTEL_EXPORTER_OTLP_ENDPOINT, RAGMETER_JSONL or "
+            "RAGMETER_CONSOLE"
+        )
+
+    if settings.judge_model is not None and settings.worker_limit_s < settings.judge_deadline_s + 60:
+        raise ConfigurationError(
+            f"RAGMETER_WORKER_LIMIT_S={settings.worker_limit_s:g} would end what a judge is still asked for; "
+            f"give RAGMETER_JUDGE_DEADLINE_S ({settings.judge_deadline_s:g}) and 60 s more"
+        )
+
+    def make() -> BatchWorker:
+        limit_texts()
+        telemetry = WorkerTelemetry()
+        return worker_from_settings(
+            require_export=require_export, unsent=telemetry.unsent, closed=telemetry.shutdown
+        )
+
+    number = processes or settings.worker_processes or os.cpu_count() or 1
+    engine_of(url)  # refuse an invalid URL before printing
+    end = "what waits there" if once else "what comes there, until SIGTERM or Ctrl-C"
+    who = "1 process scores" if number == 1 else f"{number} processes score"
+    say(f"ragmeter worker: {address_shown(url)}: {who} {end}")
+    return run_worker(url, make, processes=number, once=once, limit_s=settings.worker_limit_s)

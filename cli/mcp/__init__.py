@@ -1,1 +1,0 @@
-"""``ragmeter mcp``: data of `ragmeter serve`, as tools of the Model Context Protocol. Read-only."""

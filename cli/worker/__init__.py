@@ -1,1 +1,0 @@
-"""``ragmeter worker``: scores published requests."""
