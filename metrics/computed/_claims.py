@@ -144,7 +144,7 @@ def _claims(question: str, answer: str, texts: Sequence[str]) -> Claims:
         longest = max(longest, run)
     asked = analyse(question)
     facts = [
-        Absent(fact, nearest_sentence(fact, terms[fact.sentence], contexts, each))
+        Absent(fact, nearest_sentence(fact, texts[fact.sentence], terms[fact.sentence], contexts, each))
         for fact in absent_facts(texts, terms, lacking, contexts, asked, said.memoize(fenced_code))
     ]
     return Claims(

@@ -10,6 +10,7 @@ import re
 import string
 from collections.abc import Iterator, Sequence
 from itertools import chain, permutations
+from os.path import commonprefix
 from typing import NamedTuple
 
 from ragmeter.metrics._process.lazy_attribute import lazy_attribute
@@ -534,15 +535,17 @@ def _is_acronym(name: str, low: str) -> bool:
 
 
 def nearest_sentence(
-    fact: Fact, terms: Sequence[str], contexts: Sequence[Analysis], each: Sequence[Vocabulary]
+    fact: Fact, said: str, terms: Sequence[str], contexts: Sequence[Analysis], each: Sequence[Vocabulary]
 ) -> tuple[int, str, str] | None:
     """Return the chunk's index, its sentence and its differing fact; None: no sentence differs.
 
-    It is the sentence that shares most words with the fact's sentence, at least half of them, and has a
-    number of the same unit or, for a name, most of the words and another name.
+    It is the sentence that shares most words with the fact's sentence, at least half of them, and has another
+    number of the same unit (the one with the most similar text around it) or, for a name, most of the words
+    and another name.
 
     Args:
         fact: The fact.
+        said: Its sentence.
         terms: The terms of its sentence.
         contexts: The chunks.
         each: The terms of the answer that each chunk has.
@@ -563,19 +566,26 @@ def nearest_sentence(
         for sentence, shared in zip(context.sentences, counts, strict=True):
             if shared < least or (best is not None and shared <= best[0]):
                 continue
-            other = _other_number(sentence, fact.units) if fact.is_number else _other_name(sentence, terms)
+            other = _other_number(sentence, fact, said) if fact.is_number else _other_name(sentence, terms)
             if other is not None:
                 best = (shared, place, sentence, other)
     return None if best is None else best[1:]
 
 
-def _other_number(sentence: str, units: frozenset[str]) -> str | None:
-    said = flat(sentence)
-    for one in quantities(said):
-        own = frozenset(unit for _, unit in map(_value_and_unit, one.keys)) - _LOOSE
-        if (own & units or own == units) and not _is_range(one.keys):
-            return said[one.start : one.end]
-    return None
+def _other_number(sentence: str, fact: Fact, said: str) -> str | None:
+    own, there = flat(said), flat(sentence)
+    stated = frozenset().union(*[one.keys for one in quantities(own)])
+    before, _, after = own.partition(flat(fact.text))
+    best: tuple[int, str] | None = None
+    for one in quantities(there):
+        units = frozenset(unit for _, unit in map(_value_and_unit, one.keys)) - _LOOSE
+        if (units & fact.units or units == fact.units) and not _is_range(one.keys) and not stated & one.keys:
+            ahead = commonprefix([after, there[one.end :]])
+            behind = commonprefix([before[::-1], there[: one.start][::-1]])
+            alike = len(ahead) + len(behind)
+            if best is None or alike > best[0]:
+                best = alike, there[one.start : one.end]
+    return None if best is None else best[1]
 
 
 def _other_name(sentence: str, terms: Sequence[str]) -> str | None:

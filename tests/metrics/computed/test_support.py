@@ -56,6 +56,21 @@ def test_a_fact_in_conflict_is_named_with_what_the_chunk_says(answer, fact, inst
 
 
 @pytest.mark.parametrize(
+    ("chunk", "answer", "instead"),
+    [
+        ("Founded in 1998 with 20 staff, it had 45 shops in 2006.", "In 2006 it had 55 shops.", "45"),
+        ("Revenue grew 15% while costs fell 4%.", "Revenue grew 15% while costs fell 7%.", "4%"),
+        ("It has 8 GB of memory and 64 GB of disk.", "It has 8 GB of memory and 128 GB of disk.", "64 gb"),
+        ("Take 2 in the morning and 3 at night.", "Take 2 in the morning and 5 at night.", "3"),
+        ("Фирма основана в 1998 году, в 2006 году у неё было 45 магазинов.", "В 2006 году у неё было 55 магазинов.", "45"),
+        ("公司1998年成立，2006年有45家店。", "公司1998年成立，2006年有55家店。", "45"),
+    ],
+)  # fmt: skip
+def test_the_number_that_is_contradicted_stands_in_the_same_place_and_not_in_the_answer(chunk, answer, instead):
+    assert measured(answer, [chunk])["fact_conflict"].items[0].reason == f"chunk 1: “{instead}”"
+
+
+@pytest.mark.parametrize(
     "answer",
     [
         "1. Heat the oven.\n2. The drug is approved.",
