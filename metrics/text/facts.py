@@ -9,8 +9,7 @@ the chunks' numbers: a false alarm costs more trust than a missed number.
 import re
 import string
 from collections.abc import Iterator, Sequence
-from itertools import chain, permutations
-from os.path import commonprefix
+from itertools import chain, permutations, takewhile
 from typing import NamedTuple
 
 from ragmeter.metrics._process.lazy_attribute import lazy_attribute
@@ -580,12 +579,15 @@ def _other_number(sentence: str, fact: Fact, said: str) -> str | None:
     for one in quantities(there):
         units = frozenset(unit for _, unit in map(_value_and_unit, one.keys)) - _LOOSE
         if (units & fact.units or units == fact.units) and not _is_range(one.keys) and not stated & one.keys:
-            ahead = commonprefix([after, there[one.end :]])
-            behind = commonprefix([before[::-1], there[: one.start][::-1]])
-            alike = len(ahead) + len(behind)
+            alike = _alike(after, there[one.end :]) + _alike(before[::-1], there[: one.start][::-1])
             if best is None or alike > best[0]:
                 best = alike, there[one.start : one.end]
     return None if best is None else best[1]
+
+
+def _alike(some: str, other: str) -> int:
+    """Return the length of what two texts begin with alike."""
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(some, other, strict=False)))
 
 
 def _other_name(sentence: str, terms: Sequence[str]) -> str | None:
