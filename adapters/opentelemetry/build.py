@@ -163,11 +163,16 @@ def _kind_of(read: Read) -> StageKind:
     return "retriever" if read.tool is None else "tool"
 
 
+_GAVE_UP = ("CancelledError", "GeneratorExit", "KeyboardInterrupt")
+"""Errors by which the caller ends a request."""
+
+
 def _status(found: FoundRequest) -> SampleStatus:
     # One that finished without its retrieval was answered nevertheless.
     lost = found.reason == "retrieval_error" and (found.span is None or found.answer is None)
     if lost or (found.failed and not found.refused):
-        return "error"
+        raised = None if found.span is None else found.span.error_type
+        return "cancelled" if raised in _GAVE_UP else "error"
     if found.partial:
         return "partial"
     if found.refused:

@@ -96,7 +96,9 @@ def last_reply(
         passages: Retrieved texts, where they are known; else prompts show them by their layout.
         question: The question.
     """
-    speaking = [_Reply(call, passages, question) for call in calls if call.words.strip()]
+    replies = [call for call in calls if call.words.strip()]
+    replies = [call for call in replies if _CALLS_A_TOOL.search(call.words) is None] or replies
+    speaking = [_Reply(call, passages, question) for call in replies]
     for place in range(len(speaking) - 1, -1, -1):
         reply = speaking[place]
         if is_long(reply.call.words) and not any(map(reply.is_about, speaking[:place])):
@@ -104,6 +106,8 @@ def last_reply(
     return speaking[-1].call.words if speaking else None
 
 
+_CALLS_A_TOOL = re.compile(r"^Action Input:", re.MULTILINE)
+"""An agent's way to call a tool in words: no answer, and no later reply is about it."""
 _REVISES = re.compile(
     r"\btranslat|übersetz|перевед|перевод|翻译|翻訳|\btradu|"
     r"(?:^|[.!?:]\s+)(?:please\s+)?(?:rewrite|rephrase|revise|improve|refine|polish|edit|correct|fix|shorten|"

@@ -94,3 +94,14 @@ def test_metadata_on_spans_is_that_of_the_request(attributes):
     run = build_run(only(whole, retriever))
     assert run.framework_metadata["tenant"] == "acme"
     assert run.metadata == {}
+
+
+@pytest.mark.parametrize(
+    ("raised", "status"),
+    [("CancelledError", "cancelled"), ("GeneratorExit", "cancelled"), ("ValueError", "error")],
+)
+def test_a_request_that_its_caller_gave_up_did_not_fail(raised, status):
+    chain = openinference(1, None, "CHAIN", input="q", failed=True, **{"error.type": raised})
+    asked = only(chain, openinference(2, 1, "RETRIEVER", **documents("one")))
+
+    assert (sample_of(asked).status, build_run(asked).error_type) == (status, raised)

@@ -134,6 +134,29 @@ def test_a_state_that_holds_messages_and_documents_gave_out_the_documents():
     assert _shown(asked) == ("prompt", [RETURNS, CATS])
 
 
+def test_an_agent_that_calls_its_tools_in_words_answers_with_its_last_words():
+    """Its prompt repeats its own call behind the question; an engine's answer is what the tool returned."""
+    question, draft = "Are sale items refunded?", "Sale items are exchanged for a voucher."
+    act = 'Thought: I have to look.\nAction: look\nAction Input: {"input": "sale items"}'
+    turns = [("user", question), ("assistant", act), ("user", f"Observation: {draft}")]
+    sent = {
+        f"llm.input_messages.{place}.message.{key}": value
+        for place, turn in enumerate(turns)
+        for key, value in zip(("role", "content"), turn, strict=True)
+    }
+    asked = only(
+        openinference(1, None, "CHAIN", "agent", input=question, end=60),
+        _call(2, question, act, start=1, end=2),
+        openinference(3, 1, "TOOL", "look", output=draft, start=2, end=6),
+        openinference(4, 3, "RETRIEVER", start=3, end=4, **documents(RETURNS)),
+        openinference(5, 3, "LLM", start=4, end=5, **exchange(f"Context: {RETURNS}\nQuestion: sales", draft)),
+        openinference(6, 1, "LLM", start=7, end=8, **sent, **exchange(said=f"Thought: So.\nAnswer: {ANSWER}")),
+    )
+
+    assert asked.answer is not None
+    assert asked.answer.endswith(ANSWER)
+
+
 def test_an_answer_that_no_call_gave_is_told_by_the_retrieval():
     asked = _asked(
         "Pasted by a template: see the terms, chapter nine.",
