@@ -14,6 +14,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
+from ragmeter.metrics._files.sqlite_file import open_private, transaction
 from ragmeter.metrics.errors import loggable
 
 from .transport import TransportDownError
@@ -68,12 +69,8 @@ class SpoolFile:
     def __init__(self, path: Path) -> None:
         self.path = path
         with _explain_errors(path):
-            with suppress(FileExistsError):
-                # SQLite copies the permissions to its other files.
-                os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
-            self._database = sqlite3.connect(
-                path, timeout=_PATIENCE_S, isolation_level=None, check_same_thread=False
-            )
+            pragmas = "auto_vacuum = INCREMENTAL", "journal_mode = WAL", "synchronous = NORMAL"
+            self._database = open_private(path, *pragmas, wait_s=_PATIENCE_S, factory=sqlite3.Connection)
             try:
                 self._prepare()
                 self._made_as = path.stat()
@@ -82,8 +79,6 @@ class SpoolFile:
                 raise
 
     def _prepare(self) -> None:
-        for pragma in ("auto_vacuum = INCREMENTAL", "journal_mode = WAL", "synchronous = NORMAL"):
-            self._database.execute(f"PRAGMA {pragma}").fetchall()
         (self._page_bytes,) = self._one("PRAGMA page_size")
         (version,) = self._one("PRAGMA user_version")
         if version > _VERSION:
@@ -219,15 +214,8 @@ class SpoolFile:
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
-        with _explain_errors(self.path):
-            self._database.execute("BEGIN IMMEDIATE")
-            try:
-                yield
-                self._database.execute("COMMIT")
-            except BaseException:
-                with suppress(sqlite3.Error):  # SQLite may already have rolled back
-                    self._database.execute("ROLLBACK")
-                raise
+        with _explain_errors(self.path), transaction(self._database):
+            yield
 
 
 def is_still(path: Path, found: os.stat_result) -> bool:

@@ -11,7 +11,6 @@ Nothing here parses bodies, logs them, or quotes them in exceptions.
 from __future__ import annotations
 
 import logging
-import os
 import sqlite3
 import threading
 import time
@@ -28,6 +27,7 @@ from typing import Literal, NamedTuple
 from ragmeter.adapters.opentelemetry.otlp import Signal
 from ragmeter.metrics import ConfigurationError, RagmeterError
 from ragmeter.metrics._files.group_commit import GroupCommit
+from ragmeter.metrics._files.sqlite_file import open_private, transaction
 from ragmeter.metrics.errors import loggable
 
 FORWARDED = "forwarded"
@@ -229,14 +229,12 @@ class Spool:
         with self._writing:
             try:
                 freed = self._sizes(gone)
-                self._database.execute("BEGIN IMMEDIATE")
-                self._database.executemany("DELETE FROM entries WHERE position = ?", gone)
-                self._database.executemany("DELETE FROM settled WHERE position = ?", gone)
-                self._database.executemany("INSERT OR IGNORE INTO settled VALUES (?, ?)", noted)
-                self._database.execute("COMMIT")
+                with transaction(self._database):
+                    self._database.executemany("DELETE FROM entries WHERE position = ?", gone)
+                    self._database.executemany("DELETE FROM settled WHERE position = ?", gone)
+                    self._database.executemany("INSERT OR IGNORE INTO settled VALUES (?, ?)", noted)
                 (oldest,) = self._database.execute("SELECT coalesce(min(position), 0) FROM entries").fetchone()
             except sqlite3.Error as error:
-                self._roll_back()
                 self.trouble = _write_problem(error)
                 _log.warning("spool: what is done could not be noted (%s); tried again", loggable(error))
                 return False
@@ -341,20 +339,19 @@ class Spool:
         positions: list[int] = []
         kept = False
         try:
-            self._database.execute("BEGIN IMMEDIATE")
-            for piece in pieces:
-                row = (piece.signal, piece.body, zlib.crc32(piece.body))
-                cursor = self._database.execute("INSERT INTO entries (signal, body, crc) VALUES (?, ?, ?)", row)
-                positions.append(int(cursor.lastrowid or 0))
-            self._database.execute("COMMIT")
+            with transaction(self._database):
+                for piece in pieces:
+                    row = (piece.signal, piece.body, zlib.crc32(piece.body))
+                    cursor = self._database.execute(
+                        "INSERT INTO entries (signal, body, crc) VALUES (?, ?, ?)", row
+                    )
+                    positions.append(int(cursor.lastrowid or 0))
             kept = True
             self.trouble = None
         except sqlite3.Error as error:
             self.trouble = _write_problem(error)
             raise SpoolFullError(self.trouble, "disk") from error
         finally:
-            if not kept:
-                self._roll_back()
             size = sum(piece.size for piece in pieces)
             with self._counting:
                 self._coming -= size
@@ -385,10 +382,6 @@ class Spool:
         query = "SELECT coalesce(max(position), 0) FROM entries"
         return int(self._database.execute(query).fetchone()[0])
 
-    def _roll_back(self) -> None:
-        with suppress(sqlite3.Error):  # SQLite may already have rolled back
-            self._database.execute("ROLLBACK")
-
     def _sizes(self, positions: Iterable[tuple[int]]) -> list[int]:
         query = "SELECT length(body) FROM entries WHERE position = ?"
         found = (self._database.execute(query, position).fetchone() for position in positions)
@@ -418,23 +411,13 @@ class Spool:
                 self._database.execute(f"PRAGMA incremental_vacuum({_SPARE_PAGES})").fetchall()
 
     def _open(self) -> sqlite3.Connection:
-        with suppress(FileExistsError):
-            # SQLite gives its other files the permissions of this one.
-            os.close(os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
-        database = sqlite3.connect(self._path, timeout=0.0, isolation_level=None, check_same_thread=False)
+        # Exclusive: the lock lasts as long as the process, and no memory is shared.
+        pragmas = "locking_mode = EXCLUSIVE", "auto_vacuum = INCREMENTAL", "journal_mode = WAL"
+        whole = "synchronous = FULL", "fullfsync = ON"
+        database = open_private(self._path, *pragmas, *whole, wait_s=0.0, factory=sqlite3.Connection)
         try:
-            # Exclusive: the lock lasts as long as the process, and no memory is shared.
-            for pragma in (
-                "locking_mode = EXCLUSIVE",
-                "auto_vacuum = INCREMENTAL",
-                "journal_mode = WAL",
-                "synchronous = FULL",
-                "fullfsync = ON",
-            ):
-                database.execute(f"PRAGMA {pragma}").fetchall()
-            database.execute("BEGIN EXCLUSIVE")
-            self._prepare(database)
-            database.execute("COMMIT")
+            with transaction(database, "EXCLUSIVE"):
+                self._prepare(database)
         except BaseException:
             database.close()
             raise
@@ -470,23 +453,20 @@ class Spool:
         fresh = self._open()
         with suppress(sqlite3.Error), closing(sqlite3.connect(aside)) as damaged:
             last = damaged.execute("SELECT max(position) FROM entries").fetchone()[0] or 0
-            fresh.execute("BEGIN IMMEDIATE")
-            # From both ends, as reading stops at the damage.
-            for order in ("ASC", "DESC"):
+            with transaction(fresh):  # whole, or not at all where there is no room for the entries
+                # From both ends, as reading stops at the damage.
+                for order in ("ASC", "DESC"):
+                    with suppress(sqlite3.Error):
+                        query = f"SELECT position, signal, body, crc FROM entries ORDER BY position {order}"  # noqa: S608
+                        for row in damaged.execute(query):
+                            if row[0] > last or zlib.crc32(row[2]) != row[3]:
+                                continue
+                            fresh.execute("INSERT OR IGNORE INTO entries VALUES (?, ?, ?, ?)", row)
                 with suppress(sqlite3.Error):
-                    query = f"SELECT position, signal, body, crc FROM entries ORDER BY position {order}"  # noqa: S608
-                    for row in damaged.execute(query):
-                        if row[0] > last or zlib.crc32(row[2]) != row[3]:
-                            continue
-                        fresh.execute("INSERT OR IGNORE INTO entries VALUES (?, ?, ?, ?)", row)
-            with suppress(sqlite3.Error):
-                for part in damaged.execute("SELECT position, part FROM settled"):
-                    fresh.execute("INSERT OR IGNORE INTO settled VALUES (?, ?)", part)
-            # The position of a lost entry may be assigned again.
-            fresh.execute("DELETE FROM settled WHERE position NOT IN (SELECT position FROM entries)")
-            fresh.execute("COMMIT")
-        with suppress(sqlite3.Error):
-            fresh.execute("ROLLBACK")  # there was no room for the entries
+                    for part in damaged.execute("SELECT position, part FROM settled"):
+                        fresh.execute("INSERT OR IGNORE INTO settled VALUES (?, ?)", part)
+                # The position of a lost entry may be assigned again.
+                fresh.execute("DELETE FROM settled WHERE position NOT IN (SELECT position FROM entries)")
         saved = fresh.execute("SELECT count(*) FROM entries").fetchone()[0]
         _log.error(
             "spool: %s is damaged; %d entries could be read and are kept, the file is now %s",

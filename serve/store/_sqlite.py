@@ -10,11 +10,12 @@ import sqlite3
 import tempfile
 import threading
 from collections.abc import Collection, Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
 from ragmeter.metrics import ConfigurationError
+from ragmeter.metrics._files.sqlite_file import open_private, transaction
 
 from ._database import Database, Home
 from ._schema import VERSION, later_version, statements_since
@@ -142,14 +143,8 @@ class File(Home):
     @contextmanager
     def transaction(self) -> Iterator[Database]:
         """Write in a transaction."""
-        self.writer.execute("BEGIN IMMEDIATE")
-        try:
+        with transaction(self._connection):
             yield self.writer
-            self.writer.execute("COMMIT")
-        except BaseException:
-            with suppress(sqlite3.Error):  # SQLite may already have rolled back
-                self.writer.execute("ROLLBACK")
-            raise
 
     @contextmanager
     def moment(self) -> Iterator[_StoreConnection]:
@@ -262,19 +257,11 @@ def _copy(path: Path, to: Path) -> None:
 
 def _open_for_writing(path: Path) -> _StoreConnection:
     """Open a store, created or migrated if necessary; readable by this user only."""
-    with suppress(FileExistsError):
-        # SQLite gives its other files the permissions of this one.
-        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
-    database = sqlite3.connect(
-        path, timeout=30.0, isolation_level=None, check_same_thread=False, factory=_StoreConnection
-    )
+    pragmas = "auto_vacuum = INCREMENTAL", "journal_mode = WAL", "synchronous = NORMAL"
+    database = open_private(path, *pragmas, wait_s=30.0, factory=_StoreConnection)
     try:
-        # auto_vacuum must be set before the first table exists.
-        for pragma in ("auto_vacuum = INCREMENTAL", "journal_mode = WAL", "synchronous = NORMAL"):
-            database.execute(f"PRAGMA {pragma}").fetchall()
-        database.execute("BEGIN IMMEDIATE")
-        _migrate(database, path)
-        database.execute("COMMIT")
+        with transaction(database):
+            _migrate(database, path)
     except BaseException:
         database.close()
         raise
