@@ -36,7 +36,8 @@ def with_shapes(reads: Mapping[str, Read], tree: SpanTree) -> dict[str, Read]:
         for read in reads.values()
         if not read.span.failed
         and (
-            read.role == "tool" or (read.role == "step" and (_gives(read) or _is_in_prompt(read, prompt_texts)))
+            (read.role == "tool" and _gives(read) is not False)
+            or (read.role == "step" and (_gives(read) or _is_in_prompt(read, prompt_texts)))
         )
     ]
     if not tools:
@@ -94,10 +95,11 @@ def _is_in_prompt(read: Read, prompt_texts: Collection[str]) -> bool:
     return isinstance(result, str) and letters_of(result) in prompt_texts
 
 
-def _gives(read: Read) -> bool:
-    """Return whether a step outputs documents that were not in its input."""
-    found = documents_in(read.reader.result(read.span))
+def _gives(read: Read) -> bool | None:
+    """Return whether a step or tool outputs documents that were not in its input; None if it outputs none."""
+    result = read.reader.result(read.span)
+    found = cut(result, ANY_TOOL) if read.role == "tool" else documents_in(result)
     if not found or any(not item.text or place_in([Message("", item.text)]) for item in found):
-        return False  # a prompt is no document
+        return None  # a prompt is no document
     given = letters_of(read.reader.input_text(read.span))
     return not any(letters_of(item.text or "")[:_BEGINNING] in given for item in found)

@@ -262,6 +262,8 @@ def _message(value: Mapping[str, Any]) -> tuple[str, str] | None:
     if not any(key in inner for key in ("content", "parts", "text", "blocks", "tool_calls")):
         return None
     content = next((inner[key] for key in ("content", "parts", "blocks", "text") if inner.get(key)), None)
+    if ROLES.get(named) == "tool" and _are_records(content):
+        return "tool", json.dumps(content, ensure_ascii=False, default=str)
     text = _text_of(content) or refusal_of(inner)
     results = "" if text else "\n\n".join(_results_in(content))
     return ("tool", results) if results else (ROLES.get(named, named), text or "")
@@ -309,7 +311,7 @@ def _text_of(content: Any) -> str:
         elif isinstance(part, dict) and (shown := _shown_document(part)) is not None:
             texts.append(shown)
         elif isinstance(part, dict) and part.get("type") not in (*_REPEATED, "blob"):
-            text = part.get("text", part.get("content", refusal_part(part)))
+            text = part.get("text", part.get("content", part.get("value", refusal_part(part))))
             if text is None and "json" in part:
                 text = json.dumps(part["json"], ensure_ascii=False, default=str)
             if isinstance(text, dict):

@@ -27,7 +27,7 @@ from ragmeter.adapters.reading.values import (
 )
 
 from ._messages import said_in, sent_in
-from ._reader import Documents, Reader, Role, reported_documents
+from ._reader import Documents, Reader, Role, reported_documents, rows_under
 
 _FOREIGN = re.compile(
     r"(?:http|url|rpc|net|network|server|client|messaging|exception|code|thread|user_agent|telemetry|otel|process|"
@@ -44,14 +44,14 @@ _IN = re.compile(
 )
 _OUT = re.compile(
     r"(?:.*[._:])?(?:\w+_)?(answer|completions?|reply|outputs?|response|results?|return(?:_value)?|documents|docs|contexts?|chunks|hits|"
-    r"passages|nodes|matches)(?:[._](?:value|json|text))?",
+    r"passages|nodes|matches)(?:[._](?:value|json|text|messages))?",
     re.IGNORECASE,
 )
 _DOCUMENTS = frozenset(
     ("documents", "docs", "context", "contexts", "chunks", "hits", "passages", "nodes", "matches")
 )
 _ROLES: Mapping[Role, re.Pattern[str]] = {
-    "evaluation": re.compile(r"eval|scor(?:e|ing)|judge|guardrail", re.IGNORECASE),
+    "evaluation": re.compile(r"(?<!retri)eval|scor(?:e|ing)|judge|guardrail", re.IGNORECASE),
     "rerank": re.compile(r"re-?rank", re.IGNORECASE),
     "other": re.compile(r"embed", re.IGNORECASE),
     "retrieval": re.compile(r"retriev|\brag\b|vector|knowledge|search", re.IGNORECASE),
@@ -74,6 +74,7 @@ _RETRIEVES = re.compile(
     r"search[ _.-]?(?:doc|index|knowledge|kb|vector|chunk|passage)|fetch[ _.-]?(?:doc|context|chunk)",
     re.IGNORECASE,
 )
+_ROW = re.compile(r"((?:.*[._:])?(?:documents|docs|contexts?|chunks|hits|passages|nodes|matches)\.)\d+\..+")
 _MODELS = re.compile(r"(?:.*[._])?(?:request\.)?(?:model|model_name|model_id|llm\.model)", re.IGNORECASE)
 _REPLIED = re.compile(r"(?:completion|output)_tokens$|finish_reasons?$", re.IGNORECASE)
 _TOOLS = ("gen_ai.tool.name", "tool.name", "tool_name")
@@ -82,7 +83,7 @@ _QUERIES = [
     *"query.content query.text query_text query question".split(),
     *"arguments args inputs input request prompt".split(),
 ]
-_ANSWERS = "answer reply completion output outputs response result".split()
+_ANSWERS = "answer reply completion output outputs response result return return_value".split()
 """Words for the content of an attribute, the most specific first."""
 
 
@@ -96,16 +97,21 @@ class _Fields(NamedTuple):
 
 
 @lru_cache(maxsize=4096)
-def _place(key: str) -> tuple[Literal["kind", "in", "out", "model"], str] | None:
-    """Return the content of an attribute by its name. The same names come with every request."""
+def _place(key: str) -> tuple[Literal["kind", "in", "out", "model", "row"], str] | None:
+    """Return the content of an attribute by its name. The same names come with every request.
+
+    Of a field of a flattened list of documents, ``rag.chunks.0.text``, it is the prefix.
+    """
     if _FOREIGN.match(key):
         return None
     if _KIND.fullmatch(key):
         return "kind", ""
-    for side, rule in (("in", _IN), ("out", _OUT)):
+    for side, rule in (("out", _OUT), ("in", _IN)):
         match = rule.fullmatch(key)
         if match is not None:
             return ("in" if side == "in" else "out"), match[1].lower()
+    if (row := _ROW.fullmatch(key)) is not None:
+        return "row", row[1]
     return ("model", "") if _MODELS.fullmatch(key) else None
 
 
@@ -114,6 +120,7 @@ def _fields(span: SpanRecord) -> _Fields:
     out: dict[str, Any] = {}
     kind: Role | None = None
     has_model = False
+    prefix = ""
     for key, value in span.attributes.items():
         place = _place(key)
         if place is None or value is None or value == "":
@@ -122,8 +129,12 @@ def _fields(span: SpanRecord) -> _Fields:
             kind = kind or _role_of(value)
         elif place[0] == "model":
             has_model = True
+        elif place[0] == "row":
+            prefix = place[1]
         else:
             (given if place[0] == "in" else out).setdefault(place[1], _plain(value))
+    if prefix:
+        out.setdefault("documents", [*rows_under(span.attributes, prefix).values()])
     return _Fields(given, out, kind, has_model)
 
 
