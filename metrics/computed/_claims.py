@@ -17,7 +17,7 @@ from ragmeter.metrics.sample import RagSample
 from ragmeter.metrics.score import ScoreItem
 from ragmeter.metrics.text.analysis import Analysis, analyse, analyse_all, latest
 from ragmeter.metrics.text.citations import without_marks
-from ragmeter.metrics.text.framing import claim_terms, claim_texts
+from ragmeter.metrics.text.framing import claim_terms, claim_texts, fenced_code
 from ragmeter.metrics.text.negation import Denial, denials
 from ragmeter.metrics.text.scripts import share_a_script
 from ragmeter.metrics.text.terms import (
@@ -125,7 +125,7 @@ def claims_of(sample: RagSample, *, carried: bool = True) -> Claims:
 
 def _claims(question: str, answer: str, texts: Sequence[str]) -> Claims:
     # Its rules take longer to compile than the rest of a metric; building a meter does not need them.
-    from ragmeter.metrics.text.facts import absent_facts, fenced_code, nearest_sentence  # noqa: PLC0415
+    from ragmeter.metrics.text.facts import absent_facts, nearest_sentence  # noqa: PLC0415
 
     said = without_marks(answer)
     contexts = analyse_all(texts)

@@ -18,6 +18,7 @@ from .analysis import Analysis
 from .conversions import agree, same_amounts
 from .dates import date_keys, date_spans
 from .derivations import is_sum, rounds
+from .designations import absent_designations, other_designation
 from .number_words import small_value, spelled_values, spells
 from .numerals import HAN_DIGITS, decimal, roman_value
 from .quantities import Quantity, has_worded_numbers, quantities
@@ -28,7 +29,7 @@ from .tokens import normalise
 from .units import UNIT_WORDS
 from .word_lists import read_pattern
 
-__all__ = ["Fact", "absent_facts", "fenced_code", "nearest_sentence"]
+__all__ = ["Fact", "absent_facts", "nearest_sentence"]
 
 _DASHES = str.maketrans(dict.fromkeys("‑–‐‒−—", "-"))
 _SPACES = re.compile(r"\s+")
@@ -165,20 +166,6 @@ def _number_pairs(known: Analysis) -> list[tuple[float, float]]:
     return found
 
 
-def fenced_code(known: Analysis) -> str:
-    """Return the lines of code in an answer: their numbers and names are there to be typed.
-
-    None in an answer that is fenced as a whole, and in prose (```markdown). For ``known.memoize(fenced_code)``.
-    """
-    if "```" not in known.text and "~~~" not in known.text:
-        return ""
-    if not _FENCED.sub("", known.text).strip():
-        return ""
-    fenced = [found[2].partition("\n") for found in _FENCED.finditer(known.text)]
-    blocks = [lines for name, _, lines in fenced if name.strip().lower() not in _PROSE]
-    return "\n".join([" ".join(line.split()) for line in "\n".join(blocks).split("\n")])
-
-
 def absent_facts(
     texts: Sequence[str],
     claiming: Sequence[Sequence[str]],
@@ -215,6 +202,7 @@ def absent_facts(
                 or [one for one in _with_units(text.lower()) if one not in low]
             ):
                 found += _absent_numbers(at, text, given)
+                found += [Fact(at, one, _CODE, is_number=True) for one in absent_designations(text, low)]
         if terms and len(terms) <= few[at] and not text[1:].islower():
             given = given or _Sources(contexts, question)
             found += _absent_names(at, text, frozenset(terms), given)
@@ -238,8 +226,6 @@ _MALFORMED = re.compile(r"\d,\d{3},\d{1,2}(?!\d)")
 """No number in any notation: its value cannot be compared."""
 _TWO_BEFORE = re.compile(r"\d[^.;(]{0,12}[^\d.,]\d[\d.,]*[^().;\d]{0,24}\([~≈]?\s?\Z")
 _CONVERTED = re.compile(r"\d[^().;]{0,24}\([~≈]?\s?\Z")
-_FENCED = re.compile(r"^[ \t]*(```+|~~~+)(.*?)(?:^[ \t]*\1|\Z)", re.MULTILINE | re.DOTALL)
-_PROSE = frozenset("text txt plain plaintext markdown md".split())
 _OF_LIFE = re.compile(
     r"\b(?:my|your|his|her|our|their|one's) (?:(?:early|mid|late)[ -])?(?:\d0'?s(?:,? (?:or|and|to) |-))*\Z"
 )
@@ -438,6 +424,8 @@ def _count_of_list(said: str) -> int:
     return len(_BETWEEN_THINGS.findall(things)) + 1 if colon else 0
 
 
+_CODE = frozenset(("designation",))
+"""The unit of a designation."""
 _LOOSE = frozenset(("", "ordinal", "decade", "century", "year", "bc"))
 """Units that add nothing to the number itself."""
 
@@ -572,6 +560,8 @@ def nearest_sentence(
 
 
 def _other_number(sentence: str, fact: Fact, said: str) -> str | None:
+    if fact.units is _CODE:
+        return other_designation(sentence, fact.text)
     own, there = flat(said), flat(sentence)
     stated = frozenset().union(*[one.keys for one in quantities(own)])
     before, _, after = own.partition(flat(fact.text))

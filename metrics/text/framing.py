@@ -18,7 +18,7 @@ from .terms import compared_terms, terms_of_line
 from .tokens import has_han, normalise
 from .word_lists import read_entries, read_pattern
 
-__all__ = ["claim_terms", "claim_texts"]
+__all__ = ["claim_terms", "claim_texts", "fenced_code"]
 
 _HAN_REPLY = read_pattern("framing.han_reply")
 _REPLY = read_pattern("framing.reply")
@@ -34,6 +34,10 @@ _SHORT_NUMBER = re.compile(r"\d(?<!\d\d)\d{0,2}(?!\d)")
 _LETTER_MARK = re.compile(r"\W{0,4}[a-zа-яIVX]{1,5}[.)\]]")
 _LISTED = re.compile(r"(?<![^\s:;,.：；，。])[(（]?(\d{1,2})[.)、）．](?![\d)])")
 """Numbers of list items within a line."""
+
+
+_FENCED = re.compile(r"^[ \t]*(```+|~~~+)(.*?)(?:^[ \t]*\1|\Z)", re.MULTILINE | re.DOTALL)
+_PROSE = frozenset("text txt plain plaintext markdown md".split())
 
 
 class _FramingWords(NamedTuple):
@@ -56,6 +60,20 @@ def _without_labels(sentence: str) -> str:
     """Return a sentence without numbers that only enumerate."""
     may_have = _SHORT_NUMBER.search(sentence) or _LETTER_MARK.match(sentence)
     return _LABELS.sub(" ", sentence) if may_have else sentence
+
+
+def fenced_code(known: Analysis) -> str:
+    """Return the lines of code in an answer: their numbers and names are there to be typed.
+
+    None in an answer that is fenced as a whole, and in prose (```markdown). For ``known.memoize(fenced_code)``.
+    """
+    if "```" not in known.text and "~~~" not in known.text:
+        return ""
+    if not _FENCED.sub("", known.text).strip():
+        return ""
+    fenced = [found[2].partition("\n") for found in _FENCED.finditer(known.text)]
+    blocks = [lines for name, _, lines in fenced if name.strip().lower() not in _PROSE]
+    return "\n".join([" ".join(line.split()) for line in "\n".join(blocks).split("\n")])
 
 
 def claim_texts(known: Analysis) -> list[str]:

@@ -67,6 +67,7 @@ _BEFORE_WHOLE = re.compile(r"(?:the )?(?:year )?[~≈№#+ ]*\Z")
 _BELONGING_BEFORE = (*PREFIX_ENDS, "百分之", "公元前", "第")
 _PLAIN_AFTER = re.compile(r" (?:\d|([a-z]+))|[.,;:)\]](?: |\Z)|\Z")
 _BELONGING_WORDS = UNIT_STARTS | {"century", "centuries", "b", "bc", "bce"}
+_BEFORE_YEAR = ("mid-", "pre-", "post-", "early-", "late-")
 _COUNTED = re.compile(r"(?<=\w)(?: people| persons| человека?|人|名|个|位)\Z")
 """Counting words after bare numbers that do not change the value."""
 _EDGE = 14
@@ -229,7 +230,8 @@ def _digits(text: str, cyrillic: bool) -> Iterable[_Number]:
         if start and _is_word(text[start - 1]) and not text[start - 1].isdigit():
             continue  # F16
         left = text[start - 2 : start - 1]
-        if start > 1 and text[start - 1] == "-" and left.isalpha() and _is_word(left):
+        hyphened = start > 1 and text[start - 1] == "-" and left.isalpha() and _is_word(left)
+        if hyphened and not text.endswith(_BEFORE_YEAR, 0, start):
             continue  # COVID-19
         values = _readings(match[0], comma=cyrillic)
         if start > 1 and text[start - 1] in "亿億" and text[start - 2].isdecimal():

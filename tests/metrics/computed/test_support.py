@@ -61,6 +61,7 @@ def test_a_fact_in_conflict_is_named_with_what_the_chunk_says(answer, fact, inst
         ("Founded in 1998 with 20 staff, it had 45 shops in 2006.", "In 2006 it had 55 shops.", "45"),
         ("Revenue grew 15% while costs fell 4%.", "Revenue grew 15% while costs fell 7%.", "4%"),
         ("It has 8 GB of memory and 64 GB of disk.", "It has 8 GB of memory and 128 GB of disk.", "64 gb"),
+        ("Press 4. Error E1001 means a timeout.", "Error E1002 means a timeout.", "E1001"),
         ("Take 2 in the morning and 3 at night.", "Take 2 in the morning and 5 at night.", "3"),
         ("Фирма основана в 1998 году, в 2006 году у неё было 45 магазинов.", "В 2006 году у неё было 55 магазинов.", "45"),
         ("公司1998年成立，2006年有45家店。", "公司1998年成立，2006年有55家店。", "45"),
@@ -212,6 +213,13 @@ def test_what_only_counts_converts_rounds_or_adds_up_is_no_conflict(answer):
         ("World War II ended.", "World War 2 ended.", 0.0),
         ("Le loyer est de 1 250,50 €.", "Le loyer est de 1250.50 euros.", 0.0),
         ("The share is .5 of all.", "The share is 0.5 of all.", 0.0),
+        ("It stood from the mid-1930s on.", "It stood from the mid-1530s on.", 1.0),
+        ("Error E1001 means a timeout.", "Error E1002 means a timeout.", 1.0),
+        ("Q3 revenue was $1.2bn.", "Q4 revenue was $1.2bn.", 1.0),
+        ("The model is GPT-4.", "The model is GPT-3.", 1.0),
+        ("The model is GPT-4.", "The model is GPT 4, not BERT-2.", 0.0),
+        ("FY2023 was good, COVID-19 over.", "FY23 was good, COVID 19 over.", 0.0),
+        ("It burns H2 in A320s.", "It burns H2 to H2O in an A320.", 0.0),
     ],
 )
 def test_the_same_fact_written_otherwise_is_no_conflict(chunk, answer, value):
