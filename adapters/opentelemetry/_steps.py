@@ -60,7 +60,7 @@ def calls_of(models: Sequence[Read], limit: CutLength, members: Iterable[Read]) 
     ran = {read.reader.tool_name(read.span) for read in members if read.role == "tool"}
     last = max(range(len(calls)), key=lambda place: calls[place].ended_ns, default=None)
     if last is not None and isinstance(calls[last].said, Unknown):
-        name, form = _function_in(models[last])
+        name, form = function_in(models[last])
         if name not in ran and mapping_of(form).keys() & _ANSWERS:
             calls[last] = replace(calls[last], said=answer_in(form))
     return calls
@@ -69,7 +69,7 @@ def calls_of(models: Sequence[Read], limit: CutLength, members: Iterable[Read]) 
 _ANSWERS = frozenset(FIELD_NAMES["answer"])
 
 
-def _function_in(read: Read) -> tuple[str, str]:
+def function_in(read: Read) -> tuple[str, str]:
     """Return name and arguments of the last function that a model called; empty if it called none."""
     flat = {
         key.rpartition(".")[2]: value

@@ -31,7 +31,7 @@ from ._repeats import RecentRequests, usable_rank, without_repeats
 from ._roots import brings_documents, is_shown_in, join_roots, split_requests
 from ._shapes import made_by_steps, with_shapes
 from ._sources import source_in
-from ._steps import calls_of, reached_model
+from ._steps import calls_of, function_in, reached_model
 from ._times import RequestTimes
 from ._tree import SpanTree
 from .conventions import READERS, AnySpan, Documents, holds_messages, is_indexing, with_logs
@@ -354,6 +354,9 @@ class _Finder:
             answer = read.reader.answer(read.span)
             if answer is not None:
                 return answer, False
+            output = read.span.attributes.get(read.reader.output_key)
+            if models and mapping_of(output) and mapping_of(output) == mapping_of(function_in(models[-1])[1]):
+                return str(output), False  # fields of the application's own
         if any(model.reader.hides(model.span, "output") for model in models):
             return None, True
         by_end = sorted(calls, key=lambda one: (one.ended_ns, -one.started_ns))

@@ -111,6 +111,24 @@ def test_an_answer_that_is_only_the_retrieved_texts_was_written_by_no_model():
     assert (sample_of(asked).status, asked.answer) == ("retrieval_only", None)
 
 
+def test_fields_that_a_model_filled_and_the_request_returned_are_the_answer():
+    fields = {"thing": "voucher", "years": 3}
+    called = "llm.output_messages.0.message.tool_calls.0.tool_call.function."
+    asked = _asked(
+        fields,
+        _retriever(VOUCHERS),
+        openinference(
+            3,
+            1,
+            "LLM",
+            **exchange(f"Context: {VOUCHERS}\nQuestion: how long?"),
+            **{f"{called}name": "Voucher", f"{called}arguments": json.dumps(fields, indent=1)},
+        ),
+    )
+
+    assert (asked.answer, sample_of(asked).status) == (json.dumps(fields), "ok")
+
+
 def test_a_reply_in_json_is_a_text_where_no_type_says_otherwise():
     reply = '{"thing": "voucher", "years": 3}'
     asked = _asked(
