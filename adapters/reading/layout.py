@@ -38,8 +38,7 @@ class Passages(NamedTuple):
 
 
 ELEMENT = re.compile(
-    r"<((?:document|doc|chunk|passage|result|context|source|item|data|record|entry|fact|note|hit|match|excerpt|"
-    r"snippet|article|page|reference|quote|faq|post|paragraph|section|chapter)(?:[_-]?\d+)?|\d{1,3})\b([^>]*)>"
+    rf"<((?:{PASSAGE}|data|match|quote|faq|post|chapter)(?:[_-]?\d+)?|\d{{1,3}})\b([^>]*)>"
     r"([^<]*(?:<(?!/?\1\b)[^<]*)*)</\1>",
     re.IGNORECASE,
 )
@@ -102,7 +101,8 @@ _MARK = re.compile(
 _NUMBER = re.compile(r"[\da-f]*\d[\da-f.]*")
 _QUOTE_LINE = re.compile(r"^[ \t]*>(?: |$)", re.MULTILINE)
 _TRAILER = re.compile(
-    rf"\n[ \t(\[*_]*(?:(?:{SOURCE})[ \t*_]*[:：]|[—–])[ \t*_]*(?P<label>[^\n]{{1,150}}?)[)\]*_]*\s*\Z",
+    rf"\n[ \t(\[*_]*(?:(?:{SOURCE})[ \t*_]*[:：]|[—–])[ \t*_]*(?P<label>[^\n]{{1,150}}?)[)\]*_]*\s*\Z|"
+    r"[ \t]\((?:source|extracted from|from|page|p\.|стр\.|источник)[ \t:]*(?P<name>[^()\n]{1,100})\)[ \t]*\Z",
     re.IGNORECASE,
 )
 """The last line of a passage, with its source."""
@@ -367,9 +367,15 @@ def divided(body: str, count: int | None = None) -> Passages:
     ]
     if len(whole) > 1:
         whole = _without_template(whole)
-        above, _, tail = (whole[-1].text or "").partition("\n\n")
-        if _TO_THE_MODEL.search(tail) and not any(BLANK.search(piece.text or "") for piece in whole[:-1]):
-            whole[-1] = whole[-1]._replace(text=above)
+        for at, end in ((0, 0), (-1, 2)):  # of the first what is above a blank line, of the last what is below
+            sides = (whole[at].text or "").partition("\n\n")
+            others = whole[1:] if at == 0 else whole[:-1]
+            if (
+                sides[1]
+                and _TO_THE_MODEL.search(sides[end])
+                and not any(BLANK.search(one.text or "") for one in others)
+            ):
+                whole[at] = whole[at]._replace(text=sides[2 - end])
         if _ABOUT_ABOVE.fullmatch(whole[-1].text or "") and _TO_THE_MODEL.search(whole[-1].text or ""):
             del whole[-1]
     trailers = [_TRAILER.search(piece.text or "") for piece in whole]
@@ -377,7 +383,8 @@ def divided(body: str, count: int | None = None) -> Passages:
     if len(whole) > 1 and all(trailers) and max(dashes) < 2:  # else they are lists
         whole = [
             piece._replace(
-                text=trailer.string[: trailer.start()].strip(), id=piece.id or id_of(trailer["label"])
+                text=trailer.string[: trailer.start()].strip(),
+                id=piece.id or id_of(trailer["label"] or trailer["name"]),
             )
             for piece, trailer in zip(whole, trailers, strict=True)
             if trailer
@@ -412,7 +419,7 @@ def _without_template(pieces: list[Document]) -> list[Document]:
                 (text[len(line) :] if end == 0 else text[: len(text) - len(line)]).strip()
                 for text, line in zip(texts, lines, strict=True)
             ]
-    for rule in (_HEADING, _ABOVE_FENCE, _NAMED_LINE):
+    for rule in (_HEADING, _FILE_LINE, _ABOVE_FENCE, _NAMED_LINE):
         heads = [rule.match(text) for text in texts]
         if all(heads) and (rule is not _NAMED_LINE or len({head[1] for head in heads if head}) == 1):
             texts = [text[head.end() :] for text, head in zip(texts, heads, strict=True) if head]

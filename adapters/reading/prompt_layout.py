@@ -34,15 +34,15 @@ from .step import Message
 __all__ = ["place_in", "question_in_prompt"]
 
 _WRAPPED = re.compile(
-    r"<((?:\w+[_-])?(?:contexto|contexte|kontext|context|documents|docs|sources|passages|excerpts|"
-    r"knowledge|references|search_results|data|facts|notes|articles|results|evidence|information|kb)(?:[_-]\w+)?)"
+    rf"<((?:\w+[_-])?(?:{CONTEXT_PLURAL}|search_results|data|notes|results|kb)(?:[_-]\w+)?)"
     r"\b[^>]*>\n?(.+?)</\1>",
     re.IGNORECASE | re.DOTALL,
 )
 _LABEL_LINE = re.compile(
     r"^(?:[^\n]{0,200}[.!?。] ?)?"
     r"[^\w\n]{0,12}(?:[^\W\d_]{1,20}-)?(?:(?:the|relevant|retrieved|given|provided|available|following|"
-    rf"background|supporting|document|reference|additional|here (?:are|is)(?: the)?) +)*(?:{CONTEXT_PLURAL})"
+    r"background|supporting|document|reference|additional|(?:and )?here (?:are|is)(?: the)?)"
+    rf" +)*(?:{CONTEXT_PLURAL})"
     r"(?: +(?:information|documents?|passages?|json|below|follows?|is below|are below))*"
     rf"(?: is| are)?[ \t*\])】>]*[:：][ \t*]*\n?|"
     r"^[ \t]*(?:#+|(?:retrieved|relevant|provided|supporting|background) )[ \t]*(?:\w+ )?"
@@ -72,7 +72,7 @@ _LEADING = re.compile(
     rf"^(?![^\n]{{0,300}}(?:{QUESTION}|{HISTORY}|extract|keep |remember|follow))"
     r"[^\n]{0,200}?\b(?:relevant|retrieved|recalled|matching|similar|"
     r"релевантн\w+|найденн\w+|нашл\w+|похож\w+|этих|следующих)"
-    r" [^\n]{1,80}[:：][ \t*]*\n|"
+    r"(?: [^\n]{1,80})?[:：][ \t*]*\n|"
     rf"^[^\n]{{0,200}}?\b(?:these|following) {CONTEXT_INFLECTED}[:：][ \t]|"
     r"^here (?:is|are)(?: \w+){0,2} (?:relevant|retrieved|matching|similar) [\w ]{1,40}:[ \t]",
     re.IGNORECASE | re.MULTILINE,
@@ -153,7 +153,7 @@ _TURN = re.compile(
 )
 """The last turn of a dialogue that the model continues."""
 _ASKED = re.compile(
-    rf"(?:^|(?<=。)|(?<=[,.:!?] ))[ \t#*<%=\[]*{QUESTION_LABEL}[ \t*>\]#%=]*(?:[:：>]|\n)[ \t*]*(.{{1,2000}}?)"
+    rf"(?:^|(?<=。)|(?<=[,.:!?] ))[ \t#*<%=\[]*{QUESTION_LABEL}[ \t*>\]#%=]*(?:[:：>=]|\n)[ \t*]*(.{{1,2000}}?)"
     r"(?=</|\n[ \t]*[-=]{2,}[ \t]*\n|"
     rf"\n[ \t#*<]*(?:{ANSWER}|(?:\w+ )?(?:{CONTEXT})|</)[^\n]{{0,30}}?(?:[:：>]|\Z)|\n#+ |\n[ \t]*\n|\Z)",
     re.IGNORECASE | re.MULTILINE | re.DOTALL,
@@ -220,18 +220,22 @@ def place_in(
     """
     places: dict[str, list[Passages]] = {}
     instructions: list[str] = []
+    asked: list[str] = []
     for role, text in written_out(messages):
         if role in ("system", "developer"):
             instructions.append(text)
+        elif role == "user" and text != question:
+            asked.append(text)
         # A model does not ask itself: what it is shown as its own words has to be labelled.
-        asked = "" if role == "assistant" else question
-        if role != "tool" and (place := _place_in_message(role, text, asked, count)):
+        outer = "" if role == "assistant" else question
+        if role != "tool" and (place := _place_in_message(role, text, outer, count)):
             places.setdefault(role, []).append(place)
     alike = max(places.values(), key=lambda each: max(map(_size, each)), default=[])
     if not alike:
-        if len(instructions) < 2 or not question:
+        texts = max(instructions, asked, key=len)
+        if len(texts) < 2 or not question:
             return None
-        whole = "\n\n".join([*instructions, f"Question: {question}"])
+        whole = "\n\n".join([*texts, f"Question: {question}"])
         return _place_in_message("system", whole, question, count)
     best = max(alike, key=_size)
     found = tuple(item for place in alike for item in place.documents)
@@ -357,7 +361,7 @@ def _list_in(text: str) -> tuple[int, int, int] | None:
 
 
 def _short(text: str) -> str | None:
-    plain = text.strip(' \t\n"“”«»')
+    plain = text.strip(' \t\n"“”«»`')
     return plain if 0 < len(plain) <= _MOST_ASKED else None
 
 

@@ -18,7 +18,7 @@ _FIELD_LINE = re.compile(
     re.MULTILINE,
 )
 """A line of a record: ``title: Parking``."""
-_NAME = re.compile(rf"{SOURCE}|name|id|link", re.IGNORECASE)
+_NAME = re.compile(rf"{SOURCE}|name|id|link|path", re.IGNORECASE)
 _CONTENT = re.compile(CONTENT, re.IGNORECASE)
 _SCORE = "score|relevance|similarity|distance|rank|confidence|оценка|сходство|релевантность|相关度|相似度|得分"
 META = re.compile(

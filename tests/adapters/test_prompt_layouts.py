@@ -164,6 +164,15 @@ SHOWN = {
     "an HTML list": f"Context:\n<ul>\n<li>{ONE}</li>\n<li>{TWO}</li>\n</ul>\n\nQuestion: {QUESTION}",
     "turns of a chat template": f"<|begin_of_text|><|start_header_id|>system<|end_header_id|>\nBe brief.<|eot_id|>\n<|start_header_id|>user<|end_header_id|>\nContext:\n{ONE}\n\n{TWO}\n\nQuestion: {QUESTION}<|eot_id|>\n<|start_header_id|>assistant<|end_header_id|>\n",
     "an instruction in tokens": f"<s>[INST] Use the context.\n\nContext: {ONE}\n\n{TWO}\n\nQuestion: {QUESTION} [/INST]",
+    "elements with Russian names": f"Ответь по контексту.\n<контекст>\n{ONE}\n***\n{TWO}\n</контекст>\n<вопрос>{QUESTION}</вопрос>",
+    "elements with Chinese names": f"使用以下片段回答。\n<片段>\n{ONE}\n</片段>\n<片段>\n{TWO}\n</片段>\n\n问题：{QUESTION}",
+    "sources behind each line": f"Context:\n- {ONE} (extracted from a.md)\n- {TWO} (extracted from b.md)\n\nQuestion: {QUESTION}",
+    "pages behind paragraphs": f"Context:\n{ONE} (p. 12)\n\n{TWO} (p. 13)\n\nQuestion: {QUESTION}",
+    "files behind numbers": f"Fuentes:\n(1) a.md: {ONE}\n\n(2) b.md: {TWO}\n\nPregunta: {QUESTION}",
+    "paths and excerpts": f"### Context:\nCollection: docs\nPath: /d/a\nExcerpt: {ONE}\n\nCollection: docs\nPath: /d/b\nExcerpt: {TWO}\n\n{QUESTION}",
+    "names of a program": f"Use the retrieved documents.\n\nretrieved_docs = {[{'page_content': ONE}, {'page_content': TWO}]}\n\nquestion = {QUESTION}",
+    "what may be relevant": f"Here are notes that may be relevant:\n\n{ONE}\n\n=====\n\n{TWO}\n\nUsing them, answer: {QUESTION}",
+    "an instruction above the first": f"Use the following context snippets, which are not ordered, for your answer.\nThese snippets are samples, and all that you may use to answer the question.\n\n{ONE}\n---\n{TWO}\n\nQuestion: {QUESTION}",
     "an element for the question in a line": f'Here are the search results:\n<search_results>\n<item index="1">\n<page_content>\n{ONE}\n</page_content>\n</item>\n<item index="2">\n<page_content>\n{TWO}\n</page_content>\n</item>\n</search_results>\n\nHere is the question: <question>{QUESTION}</question>\n\nAnswer with them.',
     "rules of two dashes": f"You have this:\nDOCUMENTS:\n{ONE}\n\n{TWO}\n--\nQUESTION:\n{QUESTION}\n--\nINSTRUCTIONS:\nBe brief.\n",
 }  # fmt: skip
@@ -241,8 +250,9 @@ def test_a_title_below_a_heading_belongs_to_its_passage():
         ["You sell kettles. Use only these documents.", f"Document 1:\n{ONE}", f"Document 2:\n{TWO}"],
     ],
 )
-def test_passages_may_stand_in_a_message_each(instructions):
-    messages = (*(Message("system", text) for text in instructions), Message("user", QUESTION))
+@pytest.mark.parametrize("role", ["system", "user"])
+def test_passages_may_stand_in_a_message_each(role, instructions):
+    messages = (*(Message(role, text) for text in instructions), Message("user", QUESTION))
     step = Step(id="1", started_ns=1, ended_ns=2, messages=messages, said=ANSWER)
 
     shown = contexts_in_prompts([step], ANSWER, asked_in([step]))
