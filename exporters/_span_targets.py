@@ -222,9 +222,9 @@ class KnowsSpans(Protocol):
         ...
 
 
-def delivers(spans: KnowsSpans | None) -> bool:
-    """Return whether the exporter of spans has a destination."""
-    return not isinstance(spans, MayLackDestination) or spans.delivers()
+def delivers(exporter: object) -> bool:
+    """Return whether an exporter has a destination; None and one that does not say count as such."""
+    return not isinstance(exporter, MayLackDestination) or exporter.delivers()
 
 
 def recorded_spans(run: RagRun) -> JudgedSpans:

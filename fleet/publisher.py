@@ -18,8 +18,8 @@ from opentelemetry import trace
 
 from ragmeter.exporters._foreign import attribute_of
 from ragmeter.exporters._format import clean
-from ragmeter.exporters._span_targets import KnowsSpans
-from ragmeter.exporters.protocol import MayLackDestination, RagRun, RunsLostError, ScoredRun
+from ragmeter.exporters._span_targets import KnowsSpans, delivers
+from ragmeter.exporters.protocol import RagRun, RunsLostError, ScoredRun
 from ragmeter.metrics import ConfigurationError
 from ragmeter.metrics._process import fork
 from ragmeter.quality.segments import own_resource
@@ -160,7 +160,7 @@ class FleetPublisher:
     def _with_spans(self, run: RagRun) -> RagRun:
         """Return the request together with its exported spans."""
         spans = self._spans
-        if spans is None or (isinstance(spans, MayLackDestination) and not spans.delivers()):
+        if spans is None or not delivers(spans):
             return run
         judged = spans.judged_spans(run, self._spans_patience_s)
         self._spans_patience_s = _LITTLE_PATIENCE_S if judged is None else _SPANS_PATIENCE_S

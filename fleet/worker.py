@@ -14,7 +14,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ragmeter import RagMeter
-from ragmeter.exporters.protocol import Exporter, MayLackDestination, MeterStats, ScoredRun
+from ragmeter.exporters._span_targets import delivers
+from ragmeter.exporters.protocol import MeterStats, ScoredRun
 from ragmeter.metrics import ConfigurationError
 from ragmeter.settings.config import read_settings
 from ragmeter.settings.from_settings import worker_arguments
@@ -190,10 +191,6 @@ def _scored_run(sent: SentRun, resource: Mapping[str, str]) -> ScoredRun:
     )
 
 
-def _delivers(exporter: Exporter) -> bool:
-    return not isinstance(exporter, MayLackDestination) or exporter.delivers()
-
-
 def worker_from_settings(
     *,
     require_export: bool = False,
@@ -208,7 +205,7 @@ def worker_from_settings(
     """
     settings = read_settings()
     arguments = worker_arguments()
-    arguments["exporters"] = [one for one in arguments["exporters"] if _delivers(one)]
+    arguments["exporters"] = [one for one in arguments["exporters"] if delivers(one)]
     if not arguments["exporters"]:
         raise ConfigurationError(
             "the worker has nowhere to write scores to: no OpenTelemetry SDK, no RAGMETER_JSONL, no "

@@ -15,10 +15,11 @@ class Runs:
         self.made += 1
         question = f"q{self.made}" if question is None else question
         given = {} if tenant is None else {"metadata": {"tenant": tenant}}
-        return RagRun(
-            sample=RagSample(question=question, contexts=["c"], answer="a", name=workflow),
-            run_id=str(self.made), framework="manual", started_ns=1, ended_ns=2, **given | fields,
-        )  # fmt: skip
+        usual = {
+            "sample": RagSample(question=question, contexts=["c"], answer="a", name=workflow),
+            "run_id": str(self.made), "framework": "manual", "started_ns": 1, "ended_ns": 2,
+        }  # fmt: skip
+        return RagRun(**usual | given | fields)
 
 
 def make_score(value, name="lexical_groundedness", **changes):

@@ -4,9 +4,10 @@ import random
 
 import pytest
 from fakes_core import FakeJudge, SecondNumber, first_number
+from fakes_quality import make_score
 from opentelemetry.trace import NonRecordingSpan, SpanContext, use_span
 
-from ragmeter import Cascade, ConfigurationError, Limits, RagMeter, RagRun, RagSample, Sampling, Score
+from ragmeter import Cascade, ConfigurationError, Limits, RagMeter, RagRun, RagSample, Sampling
 from ragmeter.exporters.memory import InMemoryExporter
 from ragmeter.metrics.detector import InProcessSpanDetector, SpanSupport
 from ragmeter.pipeline.sampling import Candidate, JudgingSteps
@@ -15,10 +16,6 @@ from ragmeter.quality.sums import QualityTable
 
 LEAST = 0.1
 DETECTOR = SpanSupport(lambda question, contexts, answer: [])
-
-
-def _score(name, value):
-    return Score(name=name, value=value, status="ok", method="lexical", definition="1")
 
 
 def _stream(chance, count):
@@ -33,16 +30,16 @@ def _asked(table, judged, run_id, said):
     """Take a request through the cascade; return which of the two were asked."""
     by_words, by_detector, by_judge = said
     cascade = Cascade(least=LEAST)
-    free = {"lexical_groundedness": _score("lexical_groundedness", by_words)}
+    free = {"lexical_groundedness": make_score(by_words)}
     asked = JudgingSteps(cascade, Candidate(run_id, None), free, (DETECTOR, SecondNumber()))
     run = RagRun(sample=RagSample(question=None), run_id=run_id, framework="manual", started_ns=1, ended_ns=2)
     counted = table.count_request(run, free, judged)
     known = dict(free)
     if asked.now:
-        known["span_support"] = _score("span_support", by_detector)
+        known["span_support"] = make_score(by_detector, "span_support")
     goes_on = asked.further(known)
     if goes_on:
-        known["faithfulness"] = _score("faithfulness", by_judge)
+        known["faithfulness"] = make_score(by_judge, "faithfulness")
     for one in judged:
         rate = asked.rate_of(one.name)
         assert (rate is None) == (one.name not in known)

@@ -4,10 +4,11 @@ import threading
 
 import pytest
 from fakes_core import FakeJudge, GatedMetric, context_tally, exact_answer
+from fakes_quality import Runs
 from memory_sdk import memory_sdk
 from opentelemetry.sdk.trace import TracerProvider
 
-from ragmeter import Limits, RagMeter, RagRun, Sampling
+from ragmeter import Limits, RagMeter, Sampling
 from ragmeter.exporters.memory import InMemoryExporter
 from ragmeter.exporters.otel import OpenTelemetryExporter
 from ragmeter.metrics import RagSample, Reference
@@ -18,13 +19,7 @@ SAMPLE = RagSample(question="q", contexts=["a"], answer="Here.")
 
 
 def _run(run_id, text="a"):
-    return RagRun(
-        sample=RagSample(question="q", contexts=[text]),
-        run_id=run_id,
-        framework="manual",
-        started_ns=1,
-        ended_ns=1,
-    )
+    return Runs()(run_id=run_id, sample=RagSample(question="q", contexts=[text]))
 
 
 @pytest.fixture

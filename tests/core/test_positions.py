@@ -6,10 +6,11 @@ import threading
 from dataclasses import dataclass
 
 import pytest
+from fakes_quality import Runs
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragmeter import RagMeter, RagRun, RagSample, Retrieval
+from ragmeter import RagMeter, RagSample, Retrieval
 from ragmeter.exporters.memory import InMemoryExporter
 from ragmeter.metrics import Metric, Score, metric
 from ragmeter.quality import positions as module
@@ -29,9 +30,7 @@ def early(monkeypatch):
 def _run(workflow="qa", retriever="store", top_k=4, contexts=1):
     retrieval = Retrieval(started_ns=1, ended_ns=2, name=retriever, top_k=top_k)
     sample = RagSample(question="q", contexts=["c"] * contexts, name=workflow)
-    return RagRun(
-        sample=sample, run_id="r", framework="manual", started_ns=1, ended_ns=2, retrievals=(retrieval,)
-    )
+    return Runs()(sample=sample, retrievals=(retrieval,))
 
 
 def _score(value, name=TOP, **changes):

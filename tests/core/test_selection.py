@@ -6,6 +6,7 @@ from collections import Counter
 
 import pytest
 from fakes_core import FakeJudge, awaited_metric
+from fakes_quality import Runs
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from memory_sdk import memory_sdk
@@ -81,10 +82,7 @@ def test_kept_for_being_bad_is_not_counted_as_sampled(sample_rate, judge_rate):
 
 
 def _built(value, run_id):
-    from ragmeter import RagRun
-
-    sample = RagSample(question=str(value), contexts=["c"])
-    run = RagRun(sample=sample, run_id=run_id, framework="manual", started_ns=1, ended_ns=2)
+    run = Runs()(run_id=run_id, sample=RagSample(question=str(value), contexts=["c"]))
     return lambda: run
 
 

@@ -3,18 +3,14 @@
 import statistics
 
 import pytest
+from fakes_quality import make_score
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragmeter.metrics import Score
 from ragmeter.metrics._display.mean_interval import mean_interval
 from ragmeter.metrics._display.summary import percentile, standing, summarize
 
 SHARES = st.lists(st.floats(0.0, 1.0), min_size=2, max_size=50)
-
-
-def _score(value, status="ok", name="recall"):
-    return Score(name=name, value=value, status=status, method="exact", definition="1")
 
 
 @given(SHARES)
@@ -57,9 +53,9 @@ def test_no_interval_below_two_values(values, ends):
 def test_scores_without_a_value_are_counted_by_status_and_never_averaged():
     (summary,) = summarize(
         [
-            {"recall": _score(1.0)},
-            {"recall": _score(None, "undefined")},
-            {"recall": _score(None, "missing_input")},
+            {"recall": make_score(1.0)},
+            {"recall": make_score(None)},
+            {"recall": make_score(None, status="missing_input")},
             {},
         ]
     )
@@ -68,19 +64,19 @@ def test_scores_without_a_value_are_counted_by_status_and_never_averaged():
 
 
 def test_a_name_without_any_value_has_no_mean():
-    (summary,) = summarize([{"recall": _score(None, "undefined")}])
+    (summary,) = summarize([{"recall": make_score(None)}])
     assert (summary.mean, summary.p50, summary.mean_low) == (None, None, None)
 
 
 @given(SHARES)
 def test_histogram_counts_every_value_once(values):
-    (summary,) = summarize([{"recall": _score(value)} for value in values], interval=False)
+    (summary,) = summarize([{"recall": make_score(value)} for value in values], interval=False)
     counts, low, high = summary.histogram(10)
     assert (sum(counts), low, high) == (len(values), 0.0, 1.0)
 
 
 def _summary(values, **fields):
-    [summary] = summarize({"one": _score(value, name="one").model_copy(update=fields)} for value in values)
+    [summary] = summarize({"one": make_score(value, "one").model_copy(update=fields)} for value in values)
     return summary
 
 

@@ -4,6 +4,7 @@ import threading
 from dataclasses import replace
 
 import pytest
+from fakes_quality import Runs
 from opentelemetry import trace
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
@@ -11,7 +12,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 
 from ragmeter import RagMeter, RagSample, Scoring
 from ragmeter.exporters.otel import OpenTelemetryExporter
-from ragmeter.exporters.protocol import RagRun, RunsLostError, ScoredRun
+from ragmeter.exporters.protocol import RunsLostError, ScoredRun
 from ragmeter.fleet.payload import unpack
 from ragmeter.fleet.publisher import FleetPublisher
 from ragmeter.fleet.transport import TransportDownError
@@ -43,9 +44,7 @@ class Queue:
 
 
 def scored(run_id="r", **changes):
-    run = RagRun(
-        sample=RagSample(question="q", answer="a"), run_id=run_id, framework="manual", started_ns=1, ended_ns=2
-    )
+    run = Runs()(run_id=run_id, sample=RagSample(question="q", answer="a"))
     return ScoredRun(**{"run": run, "scores": {}, **changes})
 
 

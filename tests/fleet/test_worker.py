@@ -7,10 +7,11 @@ from dataclasses import replace
 
 import pytest
 from fakes_core import FakeJudge
+from fakes_quality import Runs
 
 from ragmeter import Limits, RagMeter, RagSample
 from ragmeter.exporters.memory import InMemoryExporter
-from ragmeter.exporters.protocol import RagRun, ScoredRun
+from ragmeter.exporters.protocol import ScoredRun
 from ragmeter.fleet import payload
 from ragmeter.fleet.payload import MessageContent, SentRun, pack, unpack
 from ragmeter.fleet.publisher import FleetPublisher
@@ -35,13 +36,8 @@ def a_sample(number, **changes):
 
 
 def sent(number=0, run_id=None, **changes):
-    run = RagRun(
-        sample=a_sample(number),
-        run_id=run_id or f"run-{number}",
-        framework="manual",
-        started_ns=1_000 + number,
-        ended_ns=2_000 + number,
-    )
+    times = {"started_ns": 1_000 + number, "ended_ns": 2_000 + number}
+    run = Runs()(sample=a_sample(number), run_id=run_id or f"run-{number}", **times)
     return SentRun(**{"run": run, **changes})
 
 

@@ -1,13 +1,22 @@
 """Weeks of requests that applications scored, as a store receives them: quick, and the same in every run."""
 
 import random
+import time
+from contextlib import contextmanager
+from types import SimpleNamespace
 
 from stored import told
 
+from ragmeter._runtime.guard import ErrorLog, Guard
 from ragmeter.exporters.protocol import RagRun, ScoredRun
 from ragmeter.metrics import RagSample, Score
+from ragmeter.serve._alert_lease import SharedClaims
+from ragmeter.serve._watch import ScoredElsewhere
+from ragmeter.watch.alarming import Alarming
+from ragmeter.watch.watch import Watch
 
 HOUR_S = 3_600.0
+PATIENCE_S = 120.0
 _VALUES = ("ragmeter.score.", "gen_ai.evaluation.score.value")
 
 
@@ -97,3 +106,34 @@ class Weeks:
                 traffic.send(store, values)
             self.now += HOUR_S - 10.0
             look()
+
+
+class Teller:
+    """An exporter that keeps what it is told of changes."""
+
+    def __init__(self):
+        self.told, self.evidence = [], None
+
+    def observe_changes(self, evidence):
+        self.evidence = evidence
+
+    def changed(self, change, said, resource):
+        self.told.append((change, said, dict(resource)))
+
+
+@contextmanager
+def watching(weeks, kept, *, own=lambda since: (), shared=False):
+    """A watch over what comes to a store; several servers may share that."""
+    teller, errors = Teller(), ErrorLog()
+    alarming = Alarming(Watch(), own, [teller], lambda name: Guard(name, errors), clock=weeks.clock)
+    claims = SharedClaims(kept) if shared else None
+    alarming.look_elsewhere(ScoredElsewhere(kept.reader(), weeks.clock), claims)
+
+    def look():
+        assert alarming.flush(time.monotonic() + PATIENCE_S)
+        assert not errors.counts
+
+    try:
+        yield SimpleNamespace(look=look, told=teller.told, teller=teller, watch=alarming.watch)
+    finally:
+        alarming.close(time.monotonic() + PATIENCE_S)

@@ -1,56 +1,16 @@
 """What applications scored themselves is under watch: told where, since when, once, and by one."""
 
-import time
-from contextlib import contextmanager
-from types import SimpleNamespace
-
 import pytest
-from received_traffic import Traffic, Weeks, one
+from received_traffic import Traffic, Weeks, one, watching
 from stored import store
 
-from ragmeter._runtime.guard import ErrorLog, Guard
 from ragmeter.exporters.protocol import JudgeIdentity
-from ragmeter.serve._alert_lease import SharedClaims
-from ragmeter.serve._watch import ScoredElsewhere
 from ragmeter.serve.store.views import Filters
-from ragmeter.watch.alarming import Alarming
-from ragmeter.watch.watch import Watch
 
 MONDAY = 1_799_625_600.0  # 2027-01-11 00:00 UTC
 DAY, HOUR = 86_400.0, 3_600.0
 PATIENCE_S = 60.0
 HISTORY_H = 96
-
-
-class Teller:
-    """An exporter that keeps what it is told of changes."""
-
-    def __init__(self):
-        self.told, self.evidence = [], None
-
-    def observe_changes(self, evidence):
-        self.evidence = evidence
-
-    def changed(self, change, said, resource):
-        self.told.append((change, said, dict(resource)))
-
-
-@contextmanager
-def watching(weeks, kept, *, own=lambda since: (), shared=False):
-    """A watch over what comes to a store; several servers may share that."""
-    teller, errors = Teller(), ErrorLog()
-    alarming = Alarming(Watch(), own, [teller], lambda name: Guard(name, errors), clock=weeks.clock)
-    claims = SharedClaims(kept) if shared else None
-    alarming.look_elsewhere(ScoredElsewhere(kept.reader(), weeks.clock), claims)
-
-    def look():
-        assert alarming.flush(time.monotonic() + PATIENCE_S)
-        assert not errors.counts
-
-    try:
-        yield SimpleNamespace(look=look, told=teller.told, teller=teller, watch=alarming.watch)
-    finally:
-        alarming.close(time.monotonic() + PATIENCE_S)
 
 
 @pytest.fixture

@@ -18,9 +18,9 @@ from overloading import Bodies
 from postgresql_server import PATIENCE_S, postgresql
 from served import until
 from stored import CHUNKS, pieces_of, rows, scored, store, tables, told
+from test_api import running
 
 from ragmeter.metrics import ConfigurationError
-from ragmeter.serve import ServeOptions, Server
 from ragmeter.serve.store import Store, StoreFullError, StoreOptions, UnreadableStoreError
 from ragmeter.serve.store.views import Filters
 
@@ -323,7 +323,7 @@ def test_health_tells_how_the_database_is_and_nothing_of_its_address(runs, postg
     secret = secret if "hush-hush" in secret else place
     assert "hush-hush" in secret
     body = told(runs)[0].SerializeToString()
-    with serving(secret) as (_, client):
+    with running(store=StoreOptions(url=secret)) as (_, client):
         client.post("/v1/traces", content=body, headers=PROTOBUF).raise_for_status()
         well = client.get("/healthz")
         postgresql.kill()
@@ -352,24 +352,11 @@ def test_an_administrator_may_make_the_schema_for_a_role_without_further_rights(
         assert kept.stats().requests == 0
 
 
-@contextmanager
-def serving(address, **options):
-    """A server, and a client that speaks to it."""
-    given_ = {"http_port": 0, "grpc_port": 0, "grace_s": 0.0, "token": ""}
-    server = Server(ServeOptions(**given_ | {"store": StoreOptions(url=address)} | options))
-    server.start()
-    try:
-        with httpx.Client(base_url=f"http://127.0.0.1:{server.http_port}", timeout=PATIENCE_S) as client:
-            yield server, client
-    finally:
-        server.stop(PATIENCE_S)
-
-
 def test_two_servers_show_what_either_got(runs, address, tmp_path):
     """The page, the API, labels, the golden set and the exports."""
     spans, records = (each.SerializeToString() for each in told(runs))
     place = StoreOptions(url=address, folder=tmp_path / "state")
-    with serving(address, store=place) as (_, one), serving(address, store=place) as (_, other):
+    with running(store=place) as (_, one), running(store=place) as (_, other):
         one.post("/v1/traces", content=spans, headers=PROTOBUF).raise_for_status()
         other.post("/v1/logs", content=records, headers=PROTOBUF).raise_for_status()
         for client in (one, other):
@@ -491,7 +478,7 @@ def test_who_reads_while_the_database_is_away_is_told_so(runs, postgresql):
     """503 from the API and to senders; and as soon as it is back all goes on."""
     place = postgresql.database()
     spans = told(runs)[0].SerializeToString()
-    with serving(place) as (server, client):
+    with running(store=StoreOptions(url=place)) as (server, client):
         client.post("/v1/traces", content=spans, headers=PROTOBUF).raise_for_status()
         postgresql.kill()
         with pytest.raises(UnreadableStoreError):

@@ -2,7 +2,6 @@
 
 import random
 import re
-import time
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import product
@@ -10,15 +9,13 @@ from types import SimpleNamespace
 
 import pytest
 from frozen_page import OVERVIEW, FrozenReader, client
-from received_traffic import Traffic, Weeks, one
+from received_traffic import Traffic, Weeks, one, watching
 from stored import store
 
-from ragmeter._runtime.guard import ErrorLog, Guard
 from ragmeter.exporters.protocol import QualitySums
 from ragmeter.quality.sums import SlotSums
-from ragmeter.serve._watch import ScoredElsewhere, standing_of
+from ragmeter.serve._watch import standing_of
 from ragmeter.serve.store.views import JudgeUse
-from ragmeter.watch.alarming import Alarming
 from ragmeter.watch.watch import Watch
 
 MONDAY = 1_799_625_600.0  # 2027-01-11 00:00 UTC
@@ -158,23 +155,11 @@ class Recent(Traffic):
 @contextmanager
 def served(weeks, kept):
     """A server's watch over what comes to a store, and its page."""
-    errors = ErrorLog()
-    alarming = Alarming(Watch(), lambda since: (), [], lambda name: Guard(name, errors), clock=weeks.clock)
-    reader = kept.reader()
-    alarming.look_elsewhere(ScoredElsewhere(reader, weeks.clock))
-
-    def look():
-        assert alarming.flush(time.monotonic() + PATIENCE_S)
-        assert not errors.counts
-
-    meter = SimpleNamespace(watch=alarming.watch)
-    pages = client(
-        reader, changes=alarming.watch.changes, standing=lambda: standing_of(meter), clock=weeks.clock
-    )
-    try:
-        yield SimpleNamespace(watch=alarming.watch, look=look, pages=pages)
-    finally:
-        alarming.close(time.monotonic() + PATIENCE_S)
+    with watching(weeks, kept) as seen:
+        seen.pages = client(
+            kept.reader(), changes=seen.watch.changes, standing=lambda: standing_of(seen), clock=weeks.clock
+        )
+        yield seen
 
 
 @pytest.mark.parametrize(
