@@ -22,7 +22,7 @@ from ragmeter.metrics.sample import THOUGHT_TAGS
 from ._stated_failures import is_failure
 from .protocol import Answer, AnswerValue, Group
 
-READER = 4
+READER = 5
 """Version of the rules by which replies are read; cached answers under another one are not used."""
 
 _TRUE = frozenset({"true", "yes", "1", "да", "是"})
@@ -106,7 +106,8 @@ def _only_object(text: str, groups: tuple[Group, ...], shown: str) -> dict[str, 
     names = {group.name for group in groups}
     if not isinstance(reply, dict) or names.isdisjoint(reply):
         raise UnusableReplyError("the reply has not the form asked for")
-    if any(isinstance(reply[name], bool) for name in reply.keys() - names):
+    more = [reply[name] for name in reply.keys() - names]
+    if any(isinstance(said, bool) or "verdict" in str(said) for said in more):
         raise UnusableReplyError("the reply says something about itself")  # {"retracted": true, ...
     return reply
 
@@ -230,6 +231,11 @@ def _id(value: Any) -> str:
 
 def _read_entry(entry: dict[str, Any], group: Group) -> Answer:
     known, value = _read_value(entry, group)
+    if group.kind in ("verdict", "choice"):
+        for name, said in entry.items():
+            if isinstance(said, bool) or "verdict" in name.casefold():  # {"final_verdict": ...
+                stated, other = _read_value({"verdict": said}, group)
+                known = known and (not stated or other == value)
     return Answer(known=known, value=value, reason=_read_reason(entry))
 
 

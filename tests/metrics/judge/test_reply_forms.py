@@ -78,6 +78,9 @@ REFUSED = {
     "words": "All of them are false.",
     "in a sentence that takes it back": f"I take back {DRAFT}",
     "denied": f"NOT {DRAFT}",
+    "beside other entries": f'{{"final": [{{"id": "c1", "verdict": false}}], {DRAFT[1:]}',
+    "beside another object": f'{{"final": {FINAL}, {DRAFT[1:]}',
+    "beside a final reply as text": f'{{"final": {json.dumps(FINAL)}, {DRAFT[1:]}',
     "called a draft": f'{{"draft": true, {DRAFT[1:]}',
     "a fenced draft before a plain final": f"```json\n{DRAFT}\n```\nNo: {FINAL}",
     "a fenced draft before an unclosed one": f"```json\n{DRAFT}\n```\nNo:\n```json\n{FINAL}",
@@ -141,6 +144,14 @@ def test_a_form_that_is_refused(form):
     """Nothing of it is read, not even what is whole."""
     with pytest.raises(UnusableReplyError):
         read_reply(REFUSED[form], [GROUP])
+
+
+@pytest.mark.parametrize("more", [{"final_verdict": False}, {"revised verdict": "false"}, {"supported": False}])
+def test_an_entry_that_states_two_verdicts_answers_nothing(more):
+    assert read_reply(said(True, **more), [GROUP]) == {}
+    choice = Group("chunks", GROUP.items, kind="choice", choices=("yes", "no", "partly"))
+    assert read_reply(said("yes", **more), [choice]) == {}
+    assert len(read_reply(said(True, supported=True, final_verdict="yes", confidence=0), [GROUP])) == 2
 
 
 WORDS = st.sampled_from(["", " ", "Hm. ", "\nNo:\n", "(see [1])", "```", "\n```\n", "```json\n", "<|im_end|>"])
