@@ -69,6 +69,7 @@ def prepare(variant: str, options: dict[str, Any]) -> Mapping[str, Any]:
     if variant == BARE:
         return bare_server()
     from ragmeter import RagMeter
+    from ragmeter.cli.serve import collect_rarely
     from ragmeter.metrics.text import limit_texts
     from ragmeter.serve import ServeOptions, Server
     from ragmeter.serve.store import StoreOptions
@@ -80,6 +81,7 @@ def prepare(variant: str, options: dict[str, Any]) -> Mapping[str, Any]:
     given = None if variant == SCORING else RagMeter(metrics=["retrieval_health"], exporters=[])
     server = Server(ServeOptions(http_port=0, grpc_port=0, grace_s=0.0, store=store), meter=given)
     server.start()
+    collect_rarely()
 
     def ports() -> list[int]:
         return [server.http_port, server.grpc_port]

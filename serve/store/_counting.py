@@ -34,7 +34,7 @@ FAILED = frozenset({"judge_error", "timeout", "metric_error"})
 """Statuses of a judged score that was tried and failed."""
 _MANY = 4
 """Requests of the same groups from which on it is cheaper to count once and add to each group."""
-_AT_ONCE = 256
+_AT_ONCE = 128
 """Requests whose scores are read at a time."""
 _Row = tuple[Any, ...]
 _REQUESTS = (
