@@ -378,7 +378,11 @@ class TraceAssembler:
         """Remove and return the parts of a trace that are complete or idle."""
         if trace.times:
             return  # late spans: they belong to the delivered part
-        tops = SpanTree(trace.spans).outermost(trace.ids, itself=True)
+        tree = SpanTree(trace.spans)
+        tops = {
+            key: None if top is None else _part_of(tree.spans[top])
+            for key, top in tree.outermost(trace.ids, itself=True).items()
+        }
         last: dict[str | None, float] = {}
         for span, when in zip(trace.spans, trace.arrived, strict=True):
             top = tops[span.span_id]
@@ -413,6 +417,15 @@ class TraceAssembler:
         for assembled in done:
             if assembled.spans:  # else there are only ragmeter's own spans, or log records
                 self._deliver(assembled)
+
+
+def _part_of(top: SpanRecord) -> str | None:
+    """Return the key of a part of a trace, by its uppermost span.
+
+    A step is a request of its own; calls below one missing parent may be one request.
+    """
+    known = reading(top)
+    return top.span_id if known is None or known[1] == "step" else top.parent_id
 
 
 def _slim(span: SpanRecord) -> SpanRecord:

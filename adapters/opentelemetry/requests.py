@@ -432,7 +432,12 @@ class _Finder:
         times = RequestTimes(found, self._tops)
         made = [self._by_prompt(span, members, taken, times) for span, members in groups]
         tops: dict[str, list[Read]] = {}
-        for read in (read for reads in beside.values() for read in reads):
+        left_over = [read for reads in beside.values() for read in reads]
+        # A call may be recorded as two spans of one time: the outer one is the first.
+        left_over.sort(
+            key=lambda read: (_began(read), -read.span.ended_ns, self._is_within(read), read.span.span_id)
+        )
+        for read in left_over:
             tops.setdefault(self._tops.get(read.span.span_id) or read.span.span_id, []).append(read)
         made += [
             self._by_prompt(None, members, taken, times)
@@ -440,6 +445,10 @@ class _Finder:
             for members in split_requests(together)
         ]
         return [one for one in made if one is not None]
+
+    def _is_within(self, read: Read) -> bool:
+        parent = self._tree.parent(read.span)
+        return parent is not None and parent.started_ns == read.span.started_ns
 
     def _by_prompt(
         self, span: SpanRecord | None, members: list[Read], taken: Collection[str], times: RequestTimes

@@ -192,6 +192,19 @@ def test_of_a_trace_that_lasts_for_hours_the_parts_at_rest_are_delivered():
     assert (stats.spans, stats.delivered, stats.lost) == (79, 79, {})
 
 
+def test_calls_below_one_missing_parent_are_delivered_together():
+    """Whatever was exported first: alone, a retrieval would be a request without an answer."""
+    assembler, clock, traces = _assembler(idle_s=30.0)
+    assembler.add([openinference(3, 2, "RETRIEVER", **documents("x"))])
+    clock.now = 5.0
+    assembler.add([openinference(4, 2, "LLM")])
+    for now in range(6, 40):
+        clock.now = float(now)
+        assembler.tick()
+
+    assert [len(trace.spans) for trace in traces] == [2]
+
+
 def test_a_delivered_trace_is_forgotten_after_a_while():
     assembler, clock, _ = _assembler(grace_s=1.0, late_s=10.0)
     assembler.add([openinference(1, None, "CHAIN")])

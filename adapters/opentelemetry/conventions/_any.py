@@ -13,6 +13,7 @@ from functools import lru_cache
 from typing import Any, Literal, NamedTuple
 
 from ragmeter.adapters.opentelemetry.record import SpanRecord
+from ragmeter.adapters.reading.literals import literal_in
 from ragmeter.adapters.reading.results import ANY_TOOL, cut
 from ragmeter.adapters.reading.values import (
     Document,
@@ -43,7 +44,7 @@ _IN = re.compile(
     re.IGNORECASE,
 )
 _OUT = re.compile(
-    r"(?:.*[._:])?(?:\w+_)?(answer|completions?|reply|outputs?|response|results?|return(?:_value)?|documents|docs|contexts?|chunks|hits|"
+    r"(?:.*[._:])?(?:\w+_)?(answer|choices|completions?|reply|outputs?|response|results?|return(?:_value)?|documents|docs|contexts?|chunks|hits|"
     r"passages|nodes|matches)(?:[._](?:value|json|text|messages))?",
     re.IGNORECASE,
 )
@@ -83,7 +84,7 @@ _QUERIES = [
     *"query.content query.text query_text query question".split(),
     *"arguments args inputs input request prompt".split(),
 ]
-_ANSWERS = "answer reply completion output outputs response result return return_value".split()
+_ANSWERS = "answer reply completion choices output outputs response result return return_value".split()
 """Words for the content of an attribute, the most specific first."""
 
 
@@ -140,7 +141,7 @@ def _fields(span: SpanRecord) -> _Fields:
 
 def _plain(value: Any) -> Any:
     """Return the value wrapped in a mapping of ``type`` and ``value``, else the value itself."""
-    found = opened(value)
+    found = literal_in(opened(value))
     if isinstance(found, dict) and set(found) == {"type", "value"}:
         return opened(found["value"])
     return found
