@@ -159,8 +159,14 @@ class _Reader:
         self.is_too_large = False
         """Whether the prompts exceed the limits: then nothing is known."""
 
-    def read(self, call: Step, level: int) -> list[_Stretch]:
-        """Return the passages a call saw: in its prompt, and in the prompts of replies quoted there."""
+    def read(self, call: Step, level: int, above: Collection[str] = frozenset()) -> list[_Stretch]:
+        """Return the passages a call saw: in its prompt, and in the prompts of replies quoted there.
+
+        Args:
+            call: The call.
+            level: How many replies lie between it and the answer.
+            above: Passages in the prompts between: what was retrieved again for these is counted there.
+        """
         if call.id in self._read:
             return []
         together = [one for one in self._calls if one is call or (call.group == one.group != "")]
@@ -173,7 +179,11 @@ class _Reader:
         new = {text for text, since in self._since.items() if since < call.started_ns}
         prompts = [one.prompt(new) for one in together]
         history = [text for prompt in prompts for text in prompt.history]
-        left = [item for item in self._texts if item[0] not in self._used]
+        left = [
+            item
+            for item in self._texts
+            if item[0] not in self._used and not (above and self._passages[item[0]] in above)
+        ]
         drafts = [
             draft for draft in drafts_for(together, self._calls, self._others) if draft.id not in self._read
         ]
@@ -202,13 +212,14 @@ class _Reader:
             text = None if is_own and len(together) > 1 else text
             stretches.append((hit.place, _Stretch(owner, text)))
         stretches += brief_replies_in([text for texts in sent for text in texts], drafts)
+        above = {*above, *(self._passages[owner] for owner in shown)}
         found: list[_Stretch] = []
         for _, one in sorted(stretches, key=itemgetter(0)):
             if isinstance(one, _Stretch):
                 found.append(one)
             else:
                 self._found_reply = True
-                found += self.read(one, level + 1)
+                found += self.read(one, level + 1, above)
         return found
 
     def absence_is_known(self, authors: Collection[Step], *, are_whole: bool) -> bool:

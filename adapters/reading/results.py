@@ -150,7 +150,7 @@ def cut(result: Any, tool: RetrievalTool) -> tuple[Document, ...] | None:
     parts = _parts(value)
     if parts is not None:
         return cut("\n\n".join(parts) if len(parts) != 1 else parts[0], tool)
-    if isinstance(value, list) and all(isinstance(item, str) for item in value):
+    if isinstance(value, list) and all(isinstance(item, str) and not is_repr(item) for item in value):
         each = [[*pieces_of(item)] for item in value]
         # Of one passage each, the label or the element around it is taken away.
         return tuple(one[0] for one in each) if all(len(one) == 1 for one in each) else documents_in(value)

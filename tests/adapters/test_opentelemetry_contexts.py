@@ -175,6 +175,24 @@ def test_an_agent_that_calls_its_tools_in_words_answers_with_its_last_words():
     assert asked.answer.endswith(ANSWER)
 
 
+def test_what_was_retrieved_again_for_a_better_answer_counts_once():
+    """The second attempt's prompt quotes the first answer, which rests on the same documents."""
+    draft = "It cannot be said from these terms whether they are."
+    asked = _asked(
+        ANSWER,
+        _retriever(RETURNS, VOUCHERS),
+        _call(3, f"Context: {RETURNS}\n\n{VOUCHERS}\nQuestion: sale items?", draft),
+        _retriever(RETURNS, VOUCHERS, number=4),
+        _call(
+            5,
+            f"Context: {RETURNS}\n\n{VOUCHERS}\nQuestion: sale items?\nHere is a bad answer:\n{draft}\nDo better.",
+            ANSWER,
+        ),
+    )
+
+    assert _shown(asked) == ("prompt", [RETURNS, VOUCHERS])
+
+
 def test_an_answer_that_no_call_gave_is_told_by_the_retrieval():
     asked = _asked(
         "Pasted by a template: see the terms, chapter nine.",
@@ -200,6 +218,10 @@ def _gave(output, *, by="RETRIEVER"):
         {"page": "x", "hits_in_total": 3},
         {"answer_block": RETURNS},
         "<Found object at 0x7f12>",
+        [
+            "<NodeWithScore(node=TextNode(id_=one), score=1.0)>",
+            "<NodeWithScore(node=TextNode(id_=two), score=0.9)>",
+        ],
         "ConnectionError: the index did not answer in ten seconds",
         [{"title": "Returns"}, {"n": 3}],
     ],
