@@ -22,7 +22,8 @@ _KINDS = (
     {"‰": 1.0, "%": 10.0},
 )
 """Sizes of units of one kind."""
-_ROUNDED = 0.03
+_COLD = 90
+_ROUNDED = 0.04
 """Largest difference of an amount that was converted between systems of units, as a share."""
 
 
@@ -60,10 +61,11 @@ def _is_number(value: str) -> bool:
 def _agree(value: float, unit: str, other: float, its_unit: str) -> bool | None:
     if {unit, its_unit} == {"°c", "°f"}:
         celsius, fahrenheit = (value, other) if unit == "°c" else (other, value)
-        # Signs are not known.
+        # Signs are not known: 18 may be -18.
+        signs = (1, -1) if celsius < _COLD else (1,)
         return any(
-            abs(abs(own * 1.8 + 32) - fahrenheit) <= max(1.0, _ROUNDED * fahrenheit)
-            for own in (celsius, -celsius)
+            abs(abs(sign * celsius * 1.8 + 32) - fahrenheit) <= max(1.0, _ROUNDED * fahrenheit)
+            for sign in signs
         )
     for sizes in _KINDS:
         if unit in sizes and its_unit in sizes:

@@ -14,15 +14,24 @@ def is_sum(number: float, known: Collection[float], *, doubled: bool) -> bool:
     )
 
 
-def rounds(exact: float, said: float, *, hedged: bool) -> bool:
-    """Return whether a number is the other one, rounded to its digits; if it is hedged, also truncated.
+def rounds(exact: float, said: float, how: str) -> bool:
+    """Return whether a number is another one, rounded or bounded.
 
-    A last digit of 5 stands for the next ones, too: about 25 for 27.
+    Args:
+        exact: The other one.
+        said: The number.
+        how: ``least`` or ``most``: a bound; ``about``: truncated or rounded to its digits, of which a last 5
+            stands for the next ones, too (about 25 for 27); ``scaled``: correctly rounded to its digits, at
+            least two; ``exactly``: neither.
     """
     _, digits, exponent = Decimal(str(said)).normalize().as_tuple()
     place = 10.0 ** int(exponent)
-    if not hedged:
+    if how == "scaled":
         return len(digits) > 1 and abs(exact - said) <= 0.5 * place
     most = abs(exact) * (0.1 if digits[1:] else 0.5)
-    place *= 5 if digits[1:] and digits[-1] == 5 else 1
-    return abs(exact - said) < min(most, place) * (1 - 1e-9)
+    if how == "about":
+        place *= 5 if digits[1:] and digits[-1] == 5 else 1
+        return abs(exact - said) < min(most, place) * (1 - 1e-9)
+    there = Decimal(str(exact)).normalize().as_tuple().digits
+    inside = said <= exact if how == "least" else said >= exact and how == "most"
+    return inside and len(digits) <= len(there) and abs(exact - said) <= most

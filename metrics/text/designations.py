@@ -9,7 +9,9 @@ from collections.abc import Iterator
 
 __all__ = ["absent_designations", "other_designation"]
 
-_DESIGNATION = re.compile(r"(?<![\w-])([A-ZА-ЯЁ][^\W\d_]{0,9})(-?)(\d+(?:\.\d+)*[A-Za-z]?)(?![\w-])")
+_DESIGNATION = re.compile(
+    r"(?<![A-Za-zА-Яа-яЁё\d-])([A-ZА-ЯЁ][^\W\d_]{0,9})(-?)(\d+(?:\.\d+)*[A-Za-z]?)(?![A-Za-zА-Яа-яЁё\d-])"
+)
 _LONG = 3
 """Least number of digits after a single letter: H2 and B12 are no designations."""
 
@@ -28,12 +30,14 @@ def absent_designations(text: str, given: str) -> Iterator[str]:
 def other_designation(text: str, said: str) -> str | None:
     """Return a designation of a text with the letters of another one."""
     found = _DESIGNATION.match(said)
-    found = found and re.search(rf"(?<!\w){re.escape(found[1])}-?\d+(?:\.\d+)*", text, re.IGNORECASE)
+    found = found and re.search(
+        rf"(?<![A-Za-zА-яЁё\d]){re.escape(found[1])}-?\d+(?:\.\d+)*", text, re.IGNORECASE
+    )
     return found and found[0]
 
 
 def _numbers(letters: str, given: str) -> list[str]:
     """Return the numbers that follow these letters; none if only a space is between them."""
-    every = re.findall(rf"(?<!\w){re.escape(letters)}([ -]?)(\d+(?:\.\d+)*[a-z]?)", given)
+    every = re.findall(rf"(?<![a-zа-яё\d]){re.escape(letters)}([ -]?)(\d+(?:\.\d+)*[a-z]?)", given)
     glued = any(between != " " for between, _ in every)
     return [number.rstrip("s") for _, number in every] if glued else []

@@ -133,7 +133,7 @@ def _values(known: Analysis) -> frozenset[str]:
     """Return the numbers in any notation. For ``known.memoize(_values)``."""
     found = known.memoize(_figures)
     low = known.plain.lower()
-    if not (has_worded_numbers(known.plain) or may_have_times(low) or _CENTURY.search(low)):
+    if not (has_worded_numbers(low) or may_have_times(low) or _CENTURY.search(low)):
         return found
     read = quantities(flat(known.plain))
     return found.union(_value_and_unit(key)[0] for one in read for key in one.keys)
@@ -269,9 +269,7 @@ class _Sources:
     def _dates(self) -> frozenset[str]:
         return frozenset().union(*[date_keys(flat(text.plain)) for text in self.texts])
 
-    def has(
-        self, values: Sequence[str], units: frozenset[str], said: str, *, hedged: bool, scaled: bool
-    ) -> bool:
+    def has(self, values: Sequence[str], units: frozenset[str], said: str, how: str) -> bool:
         """Return whether the chunks have one of `values` with a unit that does not contradict `units`.
 
         Or a number that plainly follows from theirs; `said` is the answer's sentence.
@@ -294,7 +292,7 @@ class _Sources:
                         seen = True
         if seen:
             return False
-        return any(self._follows(value, said, kinds, hedged=hedged, scaled=scaled) for value in values)
+        return any(self._follows(value, said, kinds, how) for value in values)
 
     def has_in_other_units(self, pairs: Sequence[tuple[str, str]]) -> bool:
         """Return whether a chunk has one of these values and units in another unit of the same kind."""
@@ -355,7 +353,7 @@ class _Sources:
             if some
         )
 
-    def _follows(self, value: str, said: str, units: frozenset[str], *, hedged: bool, scaled: bool) -> bool:
+    def _follows(self, value: str, said: str, units: frozenset[str], how: str) -> bool:
         if self._spells(value):
             return True
         try:
@@ -376,7 +374,7 @@ class _Sources:
         own = frozenset([float(one) for one in map(_as_decimal, _NUMBER.findall(said)) if one])
         century = number < 22 and _CENTURY.search(said) is not None
         if not (
-            adds or hedged or scaled or century or value.endswith("0") or is_sum(number, own, doubled=False)
+            adds or how != "exactly" or century or value.endswith("0") or is_sum(number, own, doubled=False)
         ):
             return False
         plain = self.plain
@@ -389,7 +387,7 @@ class _Sources:
             return True  # the 19th century
         if 999 < number < 2100 and not number % 100 and number // 100 + 1 in plain:
             return True  # the 1800s
-        return (hedged or scaled) and any(rounds(other, number, hedged=hedged) for other in plain)
+        return any(rounds(other, number, how) for other in plain)
 
     @lazy_attribute
     def _times(self) -> frozenset[str]:
@@ -451,9 +449,10 @@ def _absent_numbers(at: int, text: str, given: _Sources) -> list[Fact]:
             values, kinds = [str(round(100 * int(share[1]) / int(share[2])))], frozenset("%")
         if values[0].startswith(("time:", "clock:")):
             values += [*same_times(values), *given.bare_hours(values, written)]
-        hedged = _HEDGE.search(said[max(0, one.start - 16) : one.start]) is not None
+        hedge = _HEDGE.search(said[max(0, one.start - 16) : one.start])
         whole = values[0].partition(".")[0]
         scaled = whole.isdecimal() and sum(map(str.isdigit, written)) < len(whole)  # 8.34 million
+        how = (hedge and hedge.lastgroup) or ("scaled" if scaled else "exactly")
         if "decade" in kinds and len(values[0]) == _SHORT:
             if _OF_LIFE.search(said[: one.start]):
                 continue
@@ -461,7 +460,7 @@ def _absent_numbers(at: int, text: str, given: _Sources) -> list[Fact]:
         converted = _CONVERTED.search(said[: one.start]) is not None
         wrong = converted and _is_alone(said, one) and agree(before, pairs) is False
         before = pairs
-        if given.has(values, kinds, said, hedged=hedged, scaled=scaled) or given.has_in_other_units(pairs):
+        if given.has(values, kinds, said, how) or given.has_in_other_units(pairs):
             if found and one.start - found_end < _BESIDE and converted and not wrong:
                 found.pop()  # 984 feet (300 m)
             continue

@@ -13,8 +13,8 @@ __all__ = ["small_value", "spelled_values", "spells"]
 _WORDS = read_entries("spelled_numbers")
 _SPELLED = _WORDS.keys() | {f"{tens}{ones}" for tens in range(2, 10) for ones in range(1, 10)}
 """Numbers whose words are known."""
-_PARTS = {**read_entries("cardinals")}
-for _value, _forms in read_entries("number_parts").items():
+_PARTS = {**read_entries("number_parts")}
+for _value, _forms in read_entries("cardinals").items():
     _PARTS[_value] = [*_PARTS.get(_value, ()), *_forms]
 _LEAST_SCALE = 1000.0
 
