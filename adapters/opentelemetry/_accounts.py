@@ -68,11 +68,11 @@ def unheard_of(reads: Sequence[Read], calls: Sequence[Step], *, is_divided: bool
     first = (models or tools or reads)[0]
     # A request that embeds and calls a model may search; one that writes into a store does not.
     fills = is_writing if models else is_indexing
+    # Tools without a recorded output give no information, named or not.
+    silent = tools and all(read.reader.result(read.span) is None for read in tools)
     if not tools and any(fills(read.span) for read in reads):
         reason = "indexing"
     elif not models:
-        # Tools without a recorded output give no information, named or not.
-        silent = tools and all(read.reader.result(read.span) is None for read in tools)
         reason = "content_off" if silent else "no_model_call"
     elif is_divided is False:
         reason = "prompt_not_divided"
@@ -83,8 +83,10 @@ def unheard_of(reads: Sequence[Read], calls: Sequence[Step], *, is_divided: bool
         )
     elif not tools and all(is_unanswered(read.span) for read in models):
         reason = "no_reply"
+    elif tools:
+        reason = "content_off" if silent else "tool_not_shown"
     else:
-        reason = "tool_not_shown" if tools else "no_retrieval_seen"
+        reason = "no_retrieval_seen"
     spans = () if tools else _steps_that_gave(reads)
     return Unheard(
         _service(first.span), first.span.scope, reason, names[:_MOST_TOOLS], spans, suspects,

@@ -121,14 +121,14 @@ class Reporter:
                 if self.captured > before:
                     self._accounts.add(account_of(found, scored=False)._replace(reason="captured"))
                 continue
-            self._accounts.add(account_of(found, scored=is_scorable(found)))
+            is_new = self._accounts.add(account_of(found, scored=is_scorable(found)))
             if self._remote and found.cut_off and not found.failed:
                 half = self._wholeness.is_partial(
                     found.cut_off, answered=found.refused or found.answer is not None
                 )
                 found = replace(found, partial=half)  # noqa: PLW2901
             if found.reason is not None:
-                self._note(found, found.reason)
+                self._note(found, found.reason, is_new=is_new and not is_scorable(found))
             if not is_scorable(found):
                 self._meter.port.count_lost(found.reason or "error")
                 continue
@@ -187,18 +187,20 @@ class Reporter:
             return True
         return False
 
-    def _note(self, found: FoundRequest, reason: Reason) -> None:
+    def _note(self, found: FoundRequest, reason: Reason, *, is_new: bool) -> None:
         scope = found.scope[:_MAX_SCOPE]
         missing = Missing(found.convention, scope, reason)
         if missing not in self._missing and len(self._missing) >= _MAX_MISSING:
             missing = Missing(found.convention, OTHER, reason)
         self._missing[missing] += 1
-        if self._missing[missing] > 1 or reason == "retrieval_error":
+        if (self._missing[missing] > 1 and not is_new) or reason == "retrieval_error":
             return
-        fix = line_of(account_of(found, scored=False), in_process=not self._remote)
+        one = account_of(found, scored=False)
+        fix = line_of(one, in_process=not self._remote)
         _log.warning(
-            "requests traced by %s are %s: %s; %s (said once)",
+            "requests traced by %s of %s are %s: %s; %s (said once)",
             missing.scope or found.convention,
+            one.service or "a service",
             "scored by ids only" if found.usable == "ids_only" else "not scored",
             reason,
             fix,

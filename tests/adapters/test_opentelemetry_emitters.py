@@ -1,15 +1,20 @@
 """Requests as emitters of many frameworks and languages write them: by shape, whatever the names."""
 
 import json
+import logging
 import re
 import shlex
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from otlp_spans import exchange, openinference, span
 
+from ragmeter import RagMeter
 from ragmeter.adapters.opentelemetry._accounts import Accounts, Unheard, account_of, line_of
+from ragmeter.adapters.opentelemetry.assembly import AssembledTrace
 from ragmeter.adapters.opentelemetry.otlp import read_json
+from ragmeter.adapters.opentelemetry.reporter import Reporter
 from ragmeter.adapters.opentelemetry.requests import read_trace
 from ragmeter.adapters.reading.results import as_tools
 
@@ -92,16 +97,71 @@ def test_the_line_to_add_makes_a_request_of_what_was_none(spans, line, ids):
     assert unheard == []
 
 
+CALL = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "look_up"}
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        {**CALL, "gen_ai.tool.call.arguments": json.dumps({"q": QUESTION})},
+        {"ai.operationId": "ai.toolCall", "ai.toolCall.name": "look_up", "ai.toolCall.args": "{}"},
+    ],
+)
+def test_a_tool_without_a_recorded_result_has_found_something_unknown(call):
+    """Nor does it become an empty retrieval when the user names it, as the line says."""
+    spans = _application("look_up", "nothing")[::2]
+    spans.append(span(2, 1, "look_up", attributes=call))
+
+    [one] = read_trace(spans).unheard
+    [request] = read_trace(spans, (), as_tools(["look_up"])).requests
+
+    assert one.reason == "content_off"
+    assert line_of(one).endswith("--retrieval-tool 'look_up'")
+    assert (request.usable, request.reason) == ("none", "content_off")
+
+
+@pytest.mark.parametrize(
+    "attributes",
+    [
+        {"llm.request.type": "chat", "gen_ai.system": "Ollama", "gen_ai.request.model": "m"},
+        {"gen_ai.operation.name": "acompletion", "gen_ai.request.model": "m"},
+    ],
+)
+def test_a_call_of_a_model_without_texts_and_tokens_is_one(attributes):
+    [one] = read_trace([span(1, None, "call", attributes=attributes)]).unheard
+
+    assert one.reason == "content_off"
+
+
 @pytest.mark.parametrize(
     ("scope", "switch"),
     [
         ("opentelemetry.instrumentation.openai.v1", "TRACELOOP_TRACE_CONTENT"),
+        ("opentelemetry.instrumentation.ollama", "TRACELOOP_TRACE_CONTENT"),
+        ("litellm", "turn_off_message_logging"),
         ("opentelemetry.instrumentation.openai_v2", "GENAI_CAPTURE_MESSAGE_CONTENT=true"),
         ("opentelemetry.instrumentation.genai.langchain", "GENAI_CAPTURE_MESSAGE_CONTENT=SPAN_ONLY"),
     ],
 )
 def test_the_switch_is_the_one_that_the_instrumentation_obeys(scope, switch):
     assert switch in line_of(Unheard("", scope, "content_off", convention="gen_ai"))
+
+
+def test_each_service_is_named_in_the_log_with_its_reason_once(caplog):
+    meter = RagMeter(exporters=[])
+    reporter = Reporter(meter, remote=True)
+    with caplog.at_level(logging.WARNING, "ragmeter"):
+        for number, service in enumerate(["shop", "shop", "desk"], 1):
+            store = span(1, None, "qdrant.search", attributes={"db.system": "qdrant", "db.operation": "search"})
+            trace = f"{number:032x}"
+            sent = replace(store, trace_id=trace, scope="qdrant", resource={"service.name": service})
+            reporter.report(AssembledTrace(trace, [sent], ()))
+    meter.shutdown(60)
+
+    said = [record.getMessage() for record in caplog.records if "traced by qdrant" in record.getMessage()]
+    assert [line.partition(" are ")[0] for line in said] == [
+        "requests traced by qdrant of shop", "requests traced by qdrant of desk"
+    ]  # fmt: skip
 
 
 def test_a_span_of_no_convention_retrieves_if_the_user_says_so():

@@ -35,7 +35,8 @@ _FOREIGN = re.compile(
     r"k8s|host|os|faas|cloud|container|graphql|peer|enduser|event|feature_flag|log|db(?!\.vector\.|\.query\.result))\."
 )
 _KIND = re.compile(
-    r"(?:.*[._:])?(?:(?:span|observation|run|step|node|action)[._]?(?:kind|type|attributes)|subtype|kind)",
+    r"(?:.*[._:])?(?:(?:span|observation|run|step|node|action)[._]?(?:kind|type|attributes)|subtype|kind)|"
+    r"llm\.request\.type|gen_ai\.operation\.name",
     re.IGNORECASE,
 )
 _IN = re.compile(

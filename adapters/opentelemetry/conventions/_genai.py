@@ -97,9 +97,7 @@ class GenAI(Reader):
             return value
         # Under separate names, or in an event: of the tool's call, or of its choice.
         other = _ANY.result(span)
-        if other is None:
-            other = said_in(span)
-        return "" if other is None and "gen_ai.tool.call.arguments" in span.attributes else other
+        return said_in(span) if other is None else other
 
     def variables(self, span: SpanRecord) -> Mapping[str, Any]:
         homes = (span.attributes, *(event.attributes for event in span.events))
@@ -196,8 +194,6 @@ class VercelAI(GenAI):
     def result(self, span: SpanRecord) -> Any:
         if "ai.toolCall.result" in span.attributes:
             return opened(span.attributes["ai.toolCall.result"])
-        if "ai.toolCall.args" in span.attributes:
-            return ""
         return super().result(span)
 
     def prompt(self, span: SpanRecord) -> list[tuple[str, str]]:
