@@ -355,14 +355,16 @@ class _Finder:
             if answer is not None:
                 return answer, False
             output = read.span.attributes.get(read.reader.output_key)
-            if models and mapping_of(output) and mapping_of(output) == mapping_of(function_in(models[-1])[1]):
+            form = mapping_of(output) if models else {}
+            said = (function_in(models[-1])[1], *(call.words for call in calls)) if form else ()
+            if any(form == mapping_of(one) for one in said):
                 return str(output), False  # fields of the application's own
         if any(model.reader.hides(model.span, "output") for model in models):
             return None, True
         by_end = sorted(calls, key=lambda one: (one.ended_ns, -one.started_ns))
-        said = last_reply(by_end, texts, question)
-        form = mapping_of(_FENCE.sub("", said or ""))
-        return (answer_in(form) if form else None) or said, False
+        reply = last_reply(by_end, texts, question)
+        form = mapping_of(_FENCE.sub("", reply or ""))
+        return (answer_in(form) if form else None) or reply, False
 
     def _assess(self, found: FoundRequest, *, hidden: bool, answer_hidden: bool) -> FoundRequest:
         """Return the request with the extent to which it can be scored, and the reason."""

@@ -6,7 +6,8 @@ import json
 import operator
 from typing import Annotated, Any, TypedDict
 
-from langchain.agents import create_agent
+from langchain.agents import AgentState, create_agent
+from langchain.agents.middleware import AgentMiddleware, HumanInTheLoopMiddleware
 from langchain_classic.chains import create_history_aware_retriever, create_retrieval_chain
 from langchain_classic.chains.combine_documents import create_stuff_documents_chain
 from langchain_classic.retrievers import ContextualCompressionRetriever, EnsembleRetriever, MultiQueryRetriever
@@ -18,7 +19,9 @@ from langchain_core.prompts import ChatPromptTemplate, MessagesPlaceholder
 from langchain_core.runnables import RunnableConfig, RunnableLambda, RunnableParallel, RunnablePassthrough
 from langchain_core.tools import create_retriever_tool, tool
 from langchain_fakes import FixedRetriever, ScriptedModel, joined
+from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import END, START, StateGraph
+from langgraph.types import Command
 
 TEXTS = {
     "refund": "Refunds are paid back within 14 days of receiving the returned item, to the original card.",
@@ -379,6 +382,81 @@ def caught(config: Any) -> None:
     chain(RunnableLambda(search), "I cannot say.", between=str).invoke(QUESTION, config)
 
 
+def searched_elsewhere(config: Any) -> None:
+    """A grader rejects what was found, and a function that is no retriever searches again."""
+
+    def retrieve(state: Any) -> Any:
+        return {"documents": found("hours").invoke(state["question"])}
+
+    def grade(state: Any) -> Any:
+        grader = says("no")
+        kept = [
+            one
+            for one in state["documents"]
+            if grader.invoke(f"yes or no? {one.page_content}").content == "yes"
+        ]
+        return {"documents": kept}
+
+    def search(state: Any) -> Any:
+        return {"documents": [*state["documents"], Document(f"{TEXTS['refund']}\n{TEXTS['shipping']}")]}
+
+    def answer(state: Any) -> Any:
+        given = {"context": joined(state["documents"]), "question": state["question"]}
+        return {"answer": says().invoke(PROMPT.invoke(given)).content}
+
+    graph = (
+        StateGraph(State).add_sequence([retrieve, grade, search, answer]).add_edge(START, "retrieve").compile()
+    )
+    graph.invoke({"question": QUESTION}, config)
+
+
+def approved(config: Any) -> None:
+    """A person approves the agent's search, which is resumed."""
+    searches = create_retriever_tool(found(*PLAIN), "search", "Find in the terms.")
+    asked = AIMessage("", tool_calls=[{"name": "search", "args": {"query": "refund days"}, "id": "1"}])
+    stops = HumanInTheLoopMiddleware(interrupt_on={"search": True})
+    agent = create_agent(says(asked, ANSWER), [searches], middleware=[stops], checkpointer=InMemorySaver())
+    thread = {**config, "configurable": {"thread_id": "approved"}}
+    agent.invoke({"messages": [("user", QUESTION)]}, thread)
+    agent.invoke(Command(resume={"decisions": [{"type": "approve"}]}), thread)
+
+
+def middleware_that_retrieves(config: Any) -> None:
+    """It writes what it found into the user's message, and into the state."""
+
+    class Holding(AgentState):
+        context: list[Document]
+
+    class Retrieve(AgentMiddleware):
+        state_schema = Holding
+
+        def before_model(self, state: Any, runtime: Any) -> Any:
+            documents = [Document(TEXTS[name], id=name) for name in PLAIN]
+            last = state["messages"][-1]
+            text = f"{last.content}\n\nUse this context:\n" + "\n\n".join(one.page_content for one in documents)
+            return {"messages": [last.model_copy(update={"content": text})], "context": documents}
+
+    agent = create_agent(says(), [], middleware=[Retrieve()])
+    agent.invoke({"messages": [HumanMessage(QUESTION)]}, config)
+
+
+def shared_document(config: Any) -> None:
+    """Two sub-questions find one document; the second one's function drops it."""
+
+    def ask(question: str, config: Any) -> str:
+        drafts = (
+            chain(found(*PLAIN), "Money comes back within 14 days of the return."),
+            chain(
+                found("warranty", "refund") | RunnableLambda(lambda docs: docs[:1]),
+                "Two years on pump and boiler.",
+            ),
+        )
+        notes = "\n".join(one.invoke(question, config) for one in drafts)
+        return str(says().invoke(f"Notes:\n{notes}\nQuestion: {question}", config).content)
+
+    RunnableLambda(ask).invoke(QUESTION, config)
+
+
 APPLICATIONS = {
     "lcel": lambda config: chain(found(*PLAIN)).invoke(QUESTION, config),
     "asynchronous": lambda config: asyncio.run(chain(found(*PLAIN)).ainvoke(QUESTION, config)),
@@ -433,4 +511,8 @@ APPLICATIONS = {
     "strips": strips,
     "structured": structured,
     "caught": caught,
+    "searched elsewhere": searched_elsewhere,
+    "approved by a person": approved,
+    "middleware that retrieves": middleware_that_retrieves,
+    "shared document": shared_document,
 }

@@ -5,7 +5,7 @@ import inspect
 from typing import Any
 
 from llama_index.core import Settings, get_response_synthesizer
-from llama_index.core.agent.workflow import FunctionAgent
+from llama_index.core.agent.workflow import FunctionAgent, ReActAgent
 from llama_index.core.base.llms.types import ChatMessage, MessageRole
 from llama_index.core.chat_engine import CondensePlusContextChatEngine, ContextChatEngine
 from llama_index.core.indices.query.query_transform import HyDEQueryTransform
@@ -20,11 +20,12 @@ from llama_index.core.query_engine import (
     TransformQueryEngine,
 )
 from llama_index.core.retrievers import QueryFusionRetriever
-from llama_index.core.schema import TextNode
+from llama_index.core.schema import ImageNode, TextNode
 from llama_index.core.tools import FunctionTool, QueryEngineTool, RetrieverTool
 from llama_index.core.workflow import Event, StartEvent, StopEvent, Workflow, step
 from llama_index_agents import ScriptedAgentLLM
 from llama_index_fakes import Choose, ListRetriever, Questions, ScriptedLLM
+from pydantic import BaseModel
 
 TEXTS = {
     "refund": "Refunds are paid back within 14 days of receiving the returned item, to the original card.",
@@ -269,6 +270,40 @@ def with_metadata() -> None:
     engine(ListRetriever(nodes)).query(QUESTION)
 
 
+def react_agent() -> None:
+    """It calls its tool, an engine, in words."""
+    act = 'Thought: I have to look.\nAction: terms_0\nAction Input: {"input": "refunds"}'
+    model = says(act, f"Thought: I can answer.\nAnswer: {ANSWER}", chats=True)
+    engines = tools(engine(None, "Money comes back within 14 days of the return."))
+    ran(ReActAgent(tools=engines, llm=model, streaming=False), user_msg=QUESTION)
+
+
+class Fields(BaseModel):
+    """What an engine fills."""
+
+    days: int
+    paid_to: str
+
+
+def with_picture() -> None:
+    nodes = [TextNode(id_=name, text=TEXTS[name]) for name in PLAIN]
+    engine(ListRetriever([*nodes, ImageNode(id_="picture", image="aGk=")])).query(QUESTION)
+
+
+def shared_node() -> None:
+    """Two sub-questions find one node; the second one's postprocessor drops it."""
+
+    class First(BaseNodePostprocessor):
+        def _postprocess_nodes(self, nodes: Any, query_bundle: Any = None) -> Any:
+            return nodes[:1]
+
+    first = engine(found(*PLAIN), "Money comes back within 14 days of the return.")
+    second = engine(found("warranty", "refund"), "Two years on the pump.", node_postprocessors=[First()])
+    SubQuestionQueryEngine(
+        Questions(), get_response_synthesizer(llm=says()), tools(first, second), use_async=False, verbose=False
+    ).query(QUESTION)
+
+
 APPLICATIONS = {
     "query": lambda: engine().query(QUESTION),
     "asynchronous": lambda: asyncio.run(engine().aquery(QUESTION)),
@@ -313,4 +348,9 @@ APPLICATIONS = {
     "reranked": reranked,
     "cited": cited,
     "with metadata": with_metadata,
+    "agent in words": react_agent,
+    "fields": lambda: engine(None, '{"days": 14, "paid_to": "the card"}', output_cls=Fields).query(QUESTION),
+    "with a picture": with_picture,
+    "shared node": shared_node,
+    "context only": lambda: engine(response_mode="context_only").query(QUESTION),
 }
