@@ -24,13 +24,9 @@ __all__ = ["build_run", "is_scorable", "reference_in", "sample_of"]
 
 _LISTS = ("contexts", "context_ids", "alternative_answers")
 _REFERENCES = [(f"ragmeter.reference.{name}", name) for name in ("answer", *_LISTS)]
-_CONVERSATION = (
-    "session.id",
-    "langfuse.session.id",
-    "gen_ai.conversation.id",
-    "traceloop.association.properties.session_id",
-    "ai.telemetry.metadata.sessionId",
-)
+_CONVERSATION = ("session.id", "langfuse.session.id", "gen_ai.conversation.id")
+_CONVERSATION_NAMES = ("session_id", "sessionId", "thread_id", "threadId", "conversation_id", "conversationId")
+"""Names of a conversation's id in a request's metadata."""
 _METADATA = (
     "ragmeter.metadata.",
     "traceloop.association.properties.",
@@ -42,7 +38,8 @@ _METADATA = (
 _PLAIN = ("index_version", "prompt_version")
 """Metadata attributes without a prefix: the index and the prompt that were used."""
 _MODEL = ("gen_ai.response.model", "gen_ai.request.model", "llm.model_name")
-_USER = ("user.id", "langfuse.user.id", "enduser.id", "traceloop.association.properties.user_id")
+_USER = ("user.id", "langfuse.user.id", "enduser.id")
+_USER_NAMES = ("user_id", "userId")
 
 
 def is_scorable(found: FoundRequest) -> bool:
@@ -98,6 +95,7 @@ def build_run(found: FoundRequest, scope: RequestScope | None = None, *, remote:
     started = whole.started_ns if whole else min(span.started_ns for span in spans)
     ended = whole.ended_ns if whole else max(span.ended_ns for span in spans)
     attributes = [span.attributes for span in spans]
+    metadata = _metadata_in(attributes)
     return RagRun(
         sample=_sample(found, scope, context),
         run_id=found.key,
@@ -109,12 +107,14 @@ def build_run(found: FoundRequest, scope: RequestScope | None = None, *, remote:
         target=None
         if (judged := found.span or found.answering) is None
         else _context_of(judged, judged.span_id, remote=remote),
-        conversation_id=scope.conversation_id or _first(attributes, _CONVERSATION),
+        conversation_id=scope.conversation_id
+        or _first(attributes, _CONVERSATION)
+        or _first([metadata], _CONVERSATION_NAMES),
         response_id=found.response_id,
-        user_id=scope.user_id or _first(attributes, _USER),
+        user_id=scope.user_id or _first(attributes, _USER) or _first([metadata], _USER_NAMES),
         tags=scope.tags,
         metadata=scope.metadata,
-        framework_metadata={**spans[0].deployed, **_model_in(spans), **_metadata_in(attributes)},
+        framework_metadata={**spans[0].deployed, **_model_in(spans), **metadata},
         error_type=(found.span or spans[0]).error_type if found.failed else None,
         resource=spans[0].resource,
     )

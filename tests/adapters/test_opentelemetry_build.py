@@ -105,3 +105,19 @@ def test_a_request_that_its_caller_gave_up_did_not_fail(raised, status):
     asked = only(chain, openinference(2, 1, "RETRIEVER", **documents("one")))
 
     assert (sample_of(asked).status, build_run(asked).error_type) == (status, raised)
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        {"session.id": "c", "user.id": "u"},
+        {"langsmith.metadata.thread_id": "c", "langsmith.metadata.user_id": "u"},
+        {"traceloop.association.properties.session_id": "c", "traceloop.association.properties.user_id": "u"},
+        {"ai.telemetry.metadata.sessionId": "c", "ai.telemetry.metadata.userId": "u"},
+        {"metadata": '{"conversation_id": "c", "user_id": "u"}'},
+    ],
+)
+def test_conversation_and_user_are_known_by_any_convention(told):
+    run = build_run(only(openinference(2, None, "RETRIEVER", input="Why?", **documents("x"), **told)))
+
+    assert (run.conversation_id, run.user_id) == ("c", "u")

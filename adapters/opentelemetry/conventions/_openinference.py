@@ -199,7 +199,11 @@ def _messages(span: SpanRecord, prefix: str) -> list[tuple[str, str]]:
     for row in rows_under(span.attributes, prefix).values():
         content = row.get("message.content")
         if not isinstance(content, str):
-            content = [_part(part) for part in rows_under(row, "message.contents.").values()]
+            parts = [_part(part) for part in rows_under(row, "message.contents.").values()]
+            # A tool's output may be beside the message.
+            content = parts or [
+                mapping_of(row[key]).get("content") for key in row if key.startswith("function.")
+            ]
         if content or content == "":
             found += messages_in([{"role": str(row.get("message.role", "")), "content": content}])
     return found
