@@ -25,19 +25,16 @@ FORKING_IS_MEANT = ("-W", "ignore:This process:DeprecationWarning")
 PREAMBLE = """
 import os, sys, threading, time
 from ragmeter import Limits, RagMeter
+from ragmeter.exporters.protocol import UnbufferedExporter
 from ragmeter.metrics import RagSample, metric
 SAMPLE = RagSample(question="q", contexts=["a"])
 @metric
 def one(sample):
     return 1.0
-class Printing:
+class Printing(UnbufferedExporter):
     def export(self, batch):
         time.sleep(0.05)
         os.write(1, b"exported\\n" * len(batch))
-    def flush(self, timeout_s):
-        return True
-    def shutdown(self, timeout_s):
-        pass
 meter = RagMeter(metrics=[one], exporters=[Printing()], limits=Limits(shutdown_timeout_s=60))
 """
 

@@ -1,11 +1,8 @@
 """Global providers set late, no SDK at all, a disabled SDK: each in an interpreter of its own."""
 
 import textwrap
-from pathlib import Path
 
 from python_process import run_python
-
-BUILDERS = Path(__file__).with_name("conftest.py")
 
 
 def run(code, **environment):

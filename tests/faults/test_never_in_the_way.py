@@ -22,6 +22,7 @@ faulthandler.dump_traceback_later(60, exit=True)
 from ragmeter import RagMeter
 from ragmeter.metrics import RagSample, metric
 from ragmeter.exporters.memory import InMemoryExporter
+from ragmeter.exporters.protocol import UnbufferedExporter
 SAMPLE = RagSample(question="q", contexts=["a"])
 @metric
 def one(sample):
@@ -231,13 +232,9 @@ def test_a_first_request_after_the_main_thread_has_ended_is_scored():
     """Since Python 3.12 no thread can be started then: whoever asks does the work."""
     done = python(
         """
-        class Printing:
+        class Printing(UnbufferedExporter):
             def export(self, batch):
                 os.write(1, b"exported\\n" * len(batch))
-            def flush(self, timeout_s):
-                return True
-            def shutdown(self, timeout_s):
-                pass
         meter = RagMeter(metrics=[one], exporters=[Printing()])
         def late():
             threading.main_thread().join()

@@ -344,16 +344,13 @@ PREAMBLE = """
 import os, signal, sys, time
 from fakes_worker import AskedPid, EchoJudge, scorer_pid, workers_of
 from ragmeter import Limits, RagMeter
+from ragmeter.exporters.protocol import UnbufferedExporter
 from ragmeter.metrics import RagSample
 SAMPLE = RagSample(question="q", contexts=["a"])
-class Printing:
+class Printing(UnbufferedExporter):
     def export(self, batch):
         for result in batch:
             os.write(1, f"{os.getpid()} {int(result.scores['scorer_pid'].value)}\\n".encode())
-    def flush(self, timeout_s):
-        return True
-    def shutdown(self, timeout_s):
-        pass
 meter = RagMeter(
     [scorer_pid, AskedPid()], EchoJudge(), exporters=[Printing()], scoring="process",
     limits=Limits(shutdown_timeout_s=60),

@@ -12,7 +12,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 
 from ragmeter import RagMeter, RagSample, Scoring
 from ragmeter.exporters.otel import OpenTelemetryExporter
-from ragmeter.exporters.protocol import RunsLostError, ScoredRun
+from ragmeter.exporters.protocol import RunsLostError, ScoredRun, UnbufferedExporter
 from ragmeter.fleet.payload import unpack
 from ragmeter.fleet.publisher import FleetPublisher
 from ragmeter.fleet.transport import TransportDownError
@@ -170,16 +170,10 @@ def test_what_cannot_be_published_in_time_is_a_drop_of_the_request(caplog):
     assert "secret" not in caplog.text
 
 
-class _Taking:
+class _Taking(UnbufferedExporter):
     """An exporter that takes everything."""
 
     def export(self, batch):
-        return None
-
-    def flush(self, timeout_s):
-        return True
-
-    def shutdown(self, timeout_s):
         return None
 
 

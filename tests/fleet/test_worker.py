@@ -11,7 +11,7 @@ from fakes_quality import Runs
 
 from ragmeter import Limits, RagMeter, RagSample
 from ragmeter.exporters.memory import InMemoryExporter
-from ragmeter.exporters.protocol import ScoredRun
+from ragmeter.exporters.protocol import ScoredRun, UnbufferedExporter
 from ragmeter.fleet import payload
 from ragmeter.fleet.payload import MessageContent, SentRun, pack, unpack
 from ragmeter.fleet.publisher import FleetPublisher
@@ -286,7 +286,7 @@ def test_a_later_reference_is_scored_as_where_the_application_scores():
     assert results[0].verdict == wanted.verdict
 
 
-class Failing:
+class Failing(UnbufferedExporter):
     """An exporter that fails as long as it is told to."""
 
     def __init__(self):
@@ -297,12 +297,6 @@ class Failing:
         if self.fails:
             raise OSError("away")
         self.runs += [one.run.run_id for one in batch]
-
-    def flush(self, timeout_s):
-        return True
-
-    def shutdown(self, timeout_s):
-        return None
 
 
 @pytest.mark.contains_errors

@@ -13,6 +13,7 @@ from rag_apps import QUESTION, TEXTS, langchain_chain
 
 from ragmeter import RagMeter, Scoring
 from ragmeter.exporters.otel import OpenTelemetryExporter
+from ragmeter.exporters.protocol import UnbufferedExporter
 from ragmeter.metrics.judge import JudgeBudget, OpenAIJudge
 
 OFF_TOPIC = "A sourdough starter is fed with flour and water."
@@ -27,17 +28,11 @@ class SwitchableRetriever(BaseRetriever):
         return [Document(page_content=text) for text in self.found]
 
 
-class Unreachable:
+class Unreachable(UnbufferedExporter):
     """An exporter whose backend is down."""
 
     def export(self, batch):
         raise ConnectionError("nobody there")
-
-    def flush(self, timeout_s):
-        return True
-
-    def shutdown(self, timeout_s):
-        pass
 
 
 class LiveApp:

@@ -6,15 +6,17 @@ import signal
 import subprocess
 import sys
 import threading
-from contextlib import ExitStack, contextmanager
+import time
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
+from itertools import count, cycle
 
 import httpx
 import psycopg
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from overloading import Bodies
+from overloading import Bodies, Sender
 from postgresql_server import PATIENCE_S, postgresql
 from served import until
 from stored import CHUNKS, pieces_of, rows, scored, store, tables, told
@@ -404,33 +406,22 @@ server.stop(60.0)
 """
 
 
-class Sender:
-    """Sends requests, each of its own trace, until it is told to end, and knows which were acknowledged."""
+@contextmanager
+def over_any(ports):
+    """A function that sends a body to one port after the other, and returns whether it was acknowledged."""
+    turns = cycle(ports)
+    with httpx.Client(headers=PROTOBUF, timeout=PATIENCE_S) as client:
 
-    def __init__(self, body, numbers, ports):
-        self._body, self._numbers, self._ports = body, numbers, ports
-        self.acknowledged = set()
-        self.refused = 0
-        self.ended = threading.Event()
-        self.thread = threading.Thread(target=self._run)
-        self.thread.start()
+        def send(body):
+            with suppress(httpx.HTTPError):
+                answer = client.post(f"http://127.0.0.1:{next(turns)}/v1/traces", content=body)
+                assert answer.status_code in (200, 503)
+                if answer.status_code == 200:
+                    return True
+            time.sleep(0.05)
+            return False
 
-    def _run(self):
-        with httpx.Client(headers=PROTOBUF, timeout=PATIENCE_S) as client:
-            while not self.ended.is_set():
-                number = next(self._numbers)
-                while not self.ended.is_set():
-                    try:
-                        port = next(self._ports)
-                        answer = client.post(f"http://127.0.0.1:{port}/v1/traces", content=self._body(number))
-                    except httpx.HTTPError:
-                        continue
-                    if answer.status_code == 200:
-                        self.acknowledged.add(number)
-                        break
-                    assert answer.status_code == 503
-                    self.refused += 1
-                    self.ended.wait(0.05)
+        yield send
 
 
 def test_whoever_is_killed_nothing_acknowledged_is_lost(runs, postgresql):
@@ -443,7 +434,7 @@ def test_whoever_is_killed_nothing_acknowledged_is_lost(runs, postgresql):
     ]
     try:
         ports = [int(child.stdout.readline()) for child in children]
-        senders = [Sender(body, iter(range(first, 10**6, 3)), iter(ports * 10**5)) for first in (1, 2, 3)]
+        senders = [Sender(over_any(ports), body, count(first, 3)) for first in (1, 2, 3)]
 
         def acknowledged():
             return {number for sender in senders for number in sender.acknowledged}
@@ -459,9 +450,7 @@ def test_whoever_is_killed_nothing_acknowledged_is_lost(runs, postgresql):
         goal = len(acknowledged()) + 30
         until(lambda: len(acknowledged()) >= goal)
         for sender in senders:
-            sender.ended.set()
-        for sender in senders:
-            sender.thread.join(PATIENCE_S)
+            sender.end()
         children[1].send_signal(signal.SIGTERM)
         children[1].wait(PATIENCE_S)
     finally:

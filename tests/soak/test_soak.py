@@ -20,12 +20,13 @@ from rag_chain import ANSWER, DOCUMENTS, QUESTION, ListRetriever, rag_chain
 
 from ragmeter import Limits, RagMeter
 from ragmeter.adapters.langchain import RagMeterCallbackHandler
+from ragmeter.exporters.protocol import UnbufferedExporter
 
 COUNT = int(os.environ.get("RAGMETER_SOAK") or 400)
 THREADS = 4
 
 
-class Tally:
+class Tally(UnbufferedExporter):
     """An exporter that only counts how requests ended."""
 
     def __init__(self):
@@ -36,12 +37,6 @@ class Tally:
         for scored in batch:
             self.late += scored.late
             self.statuses[scored.sample.status] += not scored.late
-
-    def flush(self, timeout_s):
-        return True
-
-    def shutdown(self, timeout_s):
-        """Nothing to release."""
 
 
 def _raise(_):
