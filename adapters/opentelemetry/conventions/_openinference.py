@@ -197,11 +197,10 @@ def _messages(span: SpanRecord, prefix: str) -> list[tuple[str, str]]:
     """Return role and text of each message; of a text both whole and in parts, the whole."""
     found: list[tuple[str, str]] = []
     for row in rows_under(span.attributes, prefix).values():
-        content = row.get("message.content")
+        content: Any = row.get("message.content")
         if not isinstance(content, str):
-            parts = [_part(part) for part in rows_under(row, "message.contents.").values()]
             # A tool's output may be beside the message.
-            content = parts or [
+            content = [_part(part) for part in rows_under(row, "message.contents.").values()] or [
                 mapping_of(row[key]).get("content") for key in row if key.startswith("function.")
             ]
         if content or content == "":
