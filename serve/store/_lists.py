@@ -11,7 +11,7 @@ from functools import cache
 from heapq import nlargest
 from typing import Any
 
-from ._cells import WHOLE
+from ._cells import WHOLE, Cells
 from ._database import Database
 from ._measured import MeasuredScore
 from ._names import distinct_segments
@@ -234,7 +234,8 @@ def means_before(
 
     They are means of the day before, or of the period itself where that day has none. Each is of one judge or
     formula, under the number of the score's kind, so that a value is compared with the mean of the same
-    measurement. If only one `place` matters and the day before has its means, the period itself is not read.
+    measurement. With a `place` only its means are returned; if the day before has them, the period itself is
+    not read.
     """
     numbers: dict[MeasuredScore, list[int]] = {}
     for number, kind in kinds_of(database).items():
@@ -244,11 +245,15 @@ def means_before(
     known = [before]
     if all(key[:2] != place for key in before.scores):
         hours = sums.settled_hours(database, from_ms, until_ms) or (from_ms, until_ms)
-        known.insert(0, sums.between(database, *hours, WHOLE))
+        keep = WHOLE if place is None else WHOLE._replace(service=place[0])
+        known.insert(0, sums.between(database, *hours, keep))
     for cells in known:
-        for service, workflow in {key[:2] for key in cells.scores}:
-            chosen = Selection(cells, Filters(service=service, workflow=workflow))
-            for name, cell in chosen.scores().items():
+        cells_of: dict[tuple[str, str], Cells] = {}
+        for key, cell in cells.scores.items():
+            if place in (None, key[:2]):
+                cells_of.setdefault(key[:2], Cells()).scores[key] = cell
+        for (service, workflow), chosen in cells_of.items():
+            for name, cell in Selection(chosen, Filters(service=service, workflow=workflow)).scores().items():
                 mean = estimate_of(cell)
                 if mean is not None and mean.mean is not None and cell.kind is not None:
                     lower = cell.kind.direction == "lower"

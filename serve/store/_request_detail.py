@@ -51,11 +51,7 @@ def one_request(
     (row,) = rows_of(database, [number], {})
     slot = row.at_ms // SLOT_MS * SLOT_MS
     place = row.service, row.workflow
-    means = {
-        kind: mean
-        for *each, kind, mean in means_before(database, sums, slot, slot + SLOT_MS, place)
-        if each == [*place]
-    }
+    means = {kind: mean for _, _, kind, mean in means_before(database, sums, slot, slot + SLOT_MS, place)}
     turned = database.execute(
         "SELECT kind, turned FROM score WHERE request = ? AND turned IS NOT NULL", (number,)
     )

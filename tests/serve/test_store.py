@@ -7,9 +7,11 @@ import stat
 import threading
 import tracemalloc
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
+from call_count import calls
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from served import until
@@ -17,7 +19,7 @@ from stored import BAD, CHUNKS, GOOD, ask, dropped, moved, pieces_of, scored, st
 
 from ragmeter import RagMeter, RunsLostError, TryLaterError
 from ragmeter.metrics import ConfigurationError
-from ragmeter.serve.store import Store, StoreOptions
+from ragmeter.serve.store import Reader, Store, StoreOptions
 from ragmeter.serve.store.views import Filters
 
 HOUR_S = 3_600.0
@@ -553,3 +555,16 @@ def test_counting_holds_the_scores_of_some_requests_at_a_time(runs, tmp_path):
             peaks.append(tracemalloc.get_traced_memory()[1])
             tracemalloc.stop()
     assert peaks[1] - peaks[0] < 1_500 * (1_280 - 512)
+
+
+@pytest.mark.parametrize("look", [Reader.requests, lambda reader: reader.request("0")], ids=["list", "one"])
+def test_looking_at_many_services_costs_no_more_than_in_proportion(look, runs, tmp_path):
+    counts = []
+    for services in (8, 40):
+        with store(tmp_path / f"{services}.db", clock=lambda: NOW_S) as kept:
+            kept.export(
+                [moved(runs[1], f"{number}", NOW_S - 60, resource={"service.name": f"s{number}"})
+                 for number in range(services)]
+            )  # fmt: skip
+            counts.append(calls(partial(look, kept.reader())))
+    assert counts[1] < 5 * counts[0]
