@@ -19,7 +19,7 @@ from ragmeter.adapters.reading.step import Step
 
 from ._payloads import Nodes
 from ._stages import Way, joined, without_repetitions
-from ._state import Notes, StepNote, Synthesis
+from ._state import Notes, RetrievalNote, StepNote, Synthesis
 
 
 class Reached(NamedTuple):
@@ -48,7 +48,8 @@ def nodes_that_reached(ended: Notes, calls: Sequence[Step], answer: str | None, 
         parts.setdefault(0, handed)
     if not parts:
         return Reached(joined(way.combined) or None)
-    rejected = rejected_scopes(parts, way.given, ended.source_ids)
+    searched = {passed.scope for passed in ended.trail if isinstance(passed, RetrievalNote)}
+    rejected = rejected_scopes(parts, way.given, ended.source_ids) & searched  # rows of a database stay
     for scope in rejected:
         del parts[scope]
     nodes = without_repetitions(parts.values())

@@ -15,8 +15,9 @@ from llama_index.core.llms import ChatMessage, CompletionResponse
 from llama_index.core.llms.callbacks import llm_completion_callback
 from llama_index.core.memory import ChatMemoryBuffer
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
-from llama_index.core.query_engine import NLSQLTableQueryEngine
+from llama_index.core.query_engine import NLSQLTableQueryEngine, SQLJoinQueryEngine
 from llama_index.core.schema import NodeWithScore, TextNode
+from llama_index.core.selectors import LLMSingleSelector
 from llama_index.core.tools import FunctionTool, QueryEngineTool, RetrieverTool
 from llama_index.core.workflow import Context, Event, StartEvent, StopEvent, Workflow, step
 from llama_index_agents import agent_llm
@@ -203,16 +204,39 @@ def test_a_sentences_window_in_metadata_is_the_context() -> None:
     run(Widens(timeout=60), query=QUESTION)
 
 
+def sql_engine(city: str, model: Any) -> NLSQLTableQueryEngine:
+    tables = create_engine("sqlite://", poolclass=StaticPool, connect_args={"check_same_thread": False})
+    with tables.begin() as connection:
+        connection.execute(text(f"CREATE TABLE capitals AS SELECT 'France' AS country, '{city}' AS city"))
+    words = WordEmbedding(model_name="words")
+    return NLSQLTableQueryEngine(SQLDatabase(tables), tables=["capitals"], llm=model, embed_model=words)
+
+
+STATEMENT = "SELECT city FROM capitals WHERE country = 'France'"
+
+
 @expect(texts=["[('Paris',)]"], answer=ANSWER)
 def test_the_statement_that_a_model_wrote_is_not_what_the_database_returned() -> None:
     """The node has it in its metadata, and the prompt shows it beside the rows."""
-    tables = create_engine("sqlite://", poolclass=StaticPool, connect_args={"check_same_thread": False})
-    with tables.begin() as connection:
-        connection.execute(text("CREATE TABLE capitals AS SELECT 'France' AS country, 'Paris' AS city"))
-    left = ["SELECT city FROM capitals WHERE country = 'France'", ANSWER]
+    left = [STATEMENT, ANSWER]
+    sql_engine("Paris", llm(reply=lambda _: left.pop(0))).query(QUESTION)
+
+
+@expect(texts=["[('Paris, on the banks of the Seine',)]", *(one.text for one in LONG)], answer=ANSWER)
+def test_rows_behind_an_answer_that_is_joined_with_another_engines_are_contexts() -> None:
+    """The joined response names the other engine's nodes only."""
+    left = [STATEMENT, "The capital of France is Paris, on the Seine.", "When do its sights open?", ANSWER]
     model = llm(reply=lambda _: left.pop(0))
-    database, words = SQLDatabase(tables), WordEmbedding(model_name="words")
-    NLSQLTableQueryEngine(database, tables=["capitals"], llm=model, embed_model=words).query(QUESTION)
+    rows = QueryEngineTool.from_defaults(
+        sql_engine("Paris, on the banks of the Seine", model), name="rows", description="capitals"
+    )
+    pages = QueryEngineTool.from_defaults(
+        engine_of(ListRetriever(LONG), "Museum and market open at nine in the morning."),
+        name="pages",
+        description="sights",
+    )
+    choice = LLMSingleSelector.from_defaults(llm=llm('[{"choice": 1, "reason": "rows"}]'))
+    SQLJoinQueryEngine(rows, pages, selector=choice, llm=model, verbose=False).query(QUESTION)
 
 
 async def cut(query: str) -> str:
