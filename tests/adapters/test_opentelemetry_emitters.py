@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from otlp_spans import exchange, openinference, span
+from otlp_spans import documents, exchange, openinference, span
 
 from ragmeter import RagMeter
 from ragmeter.adapters.opentelemetry._accounts import Accounts, Unheard, account_of, line_of
@@ -238,3 +238,14 @@ def test_a_question_about_an_evaluation_is_one():
     [request] = read_trace([*spans, retriever, _model(4, 1)]).requests
 
     assert request.question == QUESTION
+
+
+@pytest.mark.parametrize("written", [f"{FIRST}\n\n{SECOND}", "2 documents found", "[Document(id='a')]"])
+def test_what_a_retriever_prints_is_no_answer(written):
+    """Only one that calls a model answers."""
+    told = {"input": QUESTION, "output": written, "output.mime_type": "text/plain"}
+    retriever = openinference(1, None, "RETRIEVER", **told, **documents(FIRST, SECOND))
+
+    [request] = read_trace([retriever]).requests
+
+    assert (request.answer, len(request.contexts)) == (None, 2)

@@ -70,11 +70,8 @@ class OpenInference(Reader):
         return answer_in(_value(span, "output"))
 
     def answer_beside(self, span: SpanRecord) -> str | None:
-        answer = self.answer(span) if span.attributes.get("output.mime_type") == "text/plain" else None
-        texts = [item.text for item in _flat(span, "retrieval.documents")[0]]
-        # A retriever's output as plain text may also be its documents.
-        is_other = answer is not None and all(text is not None and text not in answer for text in texts)
-        return answer if texts and is_other else None
+        # The output of others is their documents, in whatever form.
+        return self.answer(span) if "llm.model_name" in span.attributes else None
 
     def documents(self, span: SpanRecord) -> Documents:
         if self.role(span) == "join":
