@@ -108,7 +108,8 @@ _TRAILER = re.compile(
 """The last line of a passage, with its source."""
 _TEMPLATE_LINE = re.compile(r"[^\w\s].*\w.*[^\w\s]|.*[:：]")
 _TO_THE_MODEL = re.compile(
-    r"\b(?:you|your|user|answer|question|respond|cite)\b|ответ\w*|пользовател\w*|\bты\b|回答|用户|请",
+    r"\b(?:answer|question|respond|cite|citations?|search results|provided|context)\b|"
+    r"ответь|отвечай|вопрос|回答|问题",
     re.IGNORECASE,
 )
 """An instruction."""

@@ -57,7 +57,8 @@ _LABEL_LINE = re.compile(
 )
 """A line with only a name of the context."""
 _TASK = re.compile(
-    r"\W*(?:(?:you|please) )*(?:summari[sz]e|sum up|convert|rewrite|proofread|correct the|shorten|compare|"
+    r"\W*(?:(?:you|please) )*(?:summari[sz]e|sum up|convert|draft|compose|write|create|"
+    r"generate|make|rewrite|proofread|correct the|shorten|compare|"
     r"переведи|сократи|сравни|извлеки|总结|翻译|改写|übersetze|fasse)(?![a-zа-яё])|"
     r"[^\n]{0,200}\b(?:extract|classify|translate)\b",
     re.IGNORECASE,
@@ -164,6 +165,9 @@ _EXAMPLE = re.compile(
 )
 """A question with its answer; the context of an example precedes it."""
 _ANSWERS = re.compile(ANSWER, re.IGNORECASE)
+_NAMED_FIRST = re.compile(
+    rf"\W*(?:relevant |retrieved )?(?:{CONTEXT_PLURAL})\b[^\n]{{0,80}}[:：]", re.IGNORECASE
+)
 _NAMED = re.compile(CONTEXT_INFLECTED, re.IGNORECASE)
 _FIELD = re.compile(rf"(?:\w+ )?{CONTEXT_INFLECTED}", re.IGNORECASE)
 _ASKING_FIELD = re.compile(QUESTION_LABEL, re.IGNORECASE)
@@ -249,6 +253,8 @@ def _size(place: Passages) -> int:
 
 
 def _place_in_message(role: str, text: str, question: str | None, count: int | None) -> Passages | None:
+    if role == "assistant" and not (_NAMED_FIRST.match(text) or _WRAPPED.search(text)):
+        return None
     fields = _fields_of(text)
     if role == "user" and not any(map(_is_asking, fields)):
         fields = {}

@@ -1,6 +1,7 @@
 """Which documents and which question a prompt shows, by its layout alone, in many forms that applications write."""
 
 import json
+import re
 
 import pytest
 
@@ -147,7 +148,7 @@ SHOWN = {
     "names above fences": f"CONTEXT:\nDOCUMENT 1: a.md\nUpdated: January 2025\n```\n{ONE}\n```\n\nDOCUMENT 2: b.md\nUpdated: May 2025\n```\n{TWO}\n```\n\nQUESTION: {QUESTION}",
     "metadata above paragraphs": f"Context information is below.\n---------------------\npage_label: 1\nfile_path: a.md\n\n{ONE}\n\npage_label: 2\nfile_path: b.md\n\n{TWO}\n---------------------\nQuery: {QUESTION}\nAnswer:",
     "metadata below contents": f"{QUESTION}\n\nAnswer using the following information:\ncontent: {ONE}\nfile_name: a.md\nindex: 0\n\ncontent: {TWO}\nfile_name: b.md\nindex: 1",
-    "an instruction behind the last": f"Here are the search results:\n\n[1]: {ONE}\n\n[2]: {TWO}\n\nWhat the user asserts need not be true.\n\nQuestion: {QUESTION}",
+    "an instruction behind the last": f"Here are the search results:\n\n[1]: {ONE}\n\n[2]: {TWO}\n\nDo not answer anything else.\n\nQuestion: {QUESTION}",
     "three fences": f"Question: {QUESTION}\n\nUse only these pieces of context for the answer. Do not make one up.\n\n=============\n{ONE}\n=============\n{TWO}\n=============\n\nQuestion: {QUESTION}\nAnswer:",
     "ends with a number": f"Context:\n[CONTEXT 0]:\n{ONE}\n[END CONTEXT 0]\n\n[CONTEXT 1]:\n{TWO}\n[END CONTEXT 1]\n\nQuestion: {QUESTION}",
     "objects in an element of any name": "Use what the element holds as reference:\n\n<Cites>\n" + json.dumps([{"id": 1, "content": ONE}, {"id": 2, "content": TWO}]) + f"\n</Cites>\n\nQuestion: {QUESTION}",
@@ -179,6 +180,7 @@ SHOWN = {
 WITHIN = {
     "numbered lists": ["Change the drum of the printer:\n1. Switch it off\n2. Open it", "Reset the counter of the printer:\n1. Hold the key\n2. Wait for the lamp"],
     "code with a blank line": ["Open a session of the client.\n```python\nclient = Client()\n\nclient.open()\n```", "Close a session of the client.\n```python\nclient.close()\n```"],
+    "two paragraphs in the last": ["[1] The ferry leaves at nine on weekdays in winter.", "[2] Bicycles travel free on every ferry of the line.\n\nYou may ask your skipper for a place."],
     "lists of dashes": ["Прежде чем подать заявку, подготовьте:\n— паспорт и договор\n— номер лицевого счёта", "После подачи заявки ответ придёт:\n— на электронную почту\n— в приложение банка"],
 }  # fmt: skip
 """Passages with marks of their own."""
@@ -306,7 +308,8 @@ def test_marks_within_passages_do_not_divide_them(passages):
 
     shown = contexts_in_prompts([call(text)], ANSWER, QUESTION)
 
-    assert [item.text for item in shown.documents] == WITHIN[passages]
+    texts = [re.sub(r"^\[\d\] ", "", text) for text in WITHIN[passages]]
+    assert [item.text for item in shown.documents] == texts
 
 
 @pytest.mark.parametrize("passages", PARAGRAPHS)
