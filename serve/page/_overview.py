@@ -237,7 +237,7 @@ def heard_rows(
         if faults
         for reason in [max(faults, key=lambda each: faults[each])]
     ]
-    return [one for one in found if everything or one["reason"] != _NOT_OURS][:MOST_HEARD]
+    return [one for one in found if everything or one["reason"] != _NOT_OURS]
 
 
 def _option(fix: str) -> str:

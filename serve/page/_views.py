@@ -39,6 +39,7 @@ from ._labels import Form
 from ._news import Fallen, News, news
 from ._numbers import money
 from ._overview import (
+    MOST_HEARD,
     heard_rows,
     lane_table,
     part_rows,
@@ -132,6 +133,7 @@ class Views:
         lines = [(name, line) for (_, name, _), line in self._trends(about).items()]
         bad = overview.verdicts.get("bad", 0)
         judged = sum(overview.verdicts.get(word, 0) for word in ("bad", "suspect", "good"))
+        unscored = heard_rows(self._sources.heard(), asked.filters().service)
         return {
             "overview": overview,
             "health": health,
@@ -151,7 +153,8 @@ class Views:
                 if len(overview.segments.get(name, "ab")) > 1
             },
             "table": lane_table(health, overview, asked, words),
-            "heard": heard_rows(self._sources.heard(), asked.filters().service),
+            "heard": unscored[:MOST_HEARD],
+            "more_heard": len(unscored[MOST_HEARD:]),
             "questions": question_rows(health, asked, words),
             "parts": part_rows(health, words),
             "deployments": [(one, value_words(one, words)) for one in health.deployments[:MOST_DEPLOYMENTS]],

@@ -140,6 +140,13 @@ class TestOverview:
         assert "name the tool that retrieves: --retrieval-tool 'search'" in words
         assert "▼ 0.53 was 0.80" in words
 
+    def test_services_without_scores_are_counted_where_they_are_not_listed(self):
+        heard = [replace(HEARD, service=f"bot {number}") for number in range(7)]
+        browser = client(FrozenReader(health=HEALTH), heard=lambda: heard)
+
+        assert "2 more, none scored" in seen(browser.get("/"))
+        assert all(f"✕ {one.service}:" in seen(browser.get("/connect")) for one in heard)
+
     @pytest.mark.parametrize(("bad", "of", "note"), [(30, 150, "▼ worse than usual "), (16, 100, "")])
     def test_a_share_is_worse_if_the_difference_is_beyond_chance(self, bad, of, note):
         """20 % is more than the 10 % before, though their intervals overlap; 16 % of fewer may be chance."""
