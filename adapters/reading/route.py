@@ -319,25 +319,27 @@ class Route(Generic[D]):
 
 
 def _nearest(run: Run, items: Sequence[_Item[D]], texts: Iterable[str]) -> list[_Item[D]]:
-    """Return the items with texts that a run received; of equal ones those that arrived nearest to it.
+    """Return the items with texts that a run received; of received ones those that arrived nearest to it.
 
     Another sub-question may have found the same document, which remains its own.
     """
     copies = Counter(texts)
+    received = [item for item in items if item.document.text in copies]
+    if len({item.document.text for item in received}) == len(received):
+        return received
     places = {id(one): place for place, one in enumerate(runs_around(run))}
     distances: dict[int, int] = {}
-    for item in items:
-        if item.document.text in copies:
-            around = (places.get(id(one)) for one in runs_around(item.run))
-            distances[id(item)] = next((place for place in around if place is not None), len(places))
+    for item in received:
+        around = (places.get(id(one)) for one in runs_around(item.run))
+        distances[id(item)] = next((place for place in around if place is not None), len(places))
     nearest: dict[str, int] = {}
     chosen = set[int]()
-    for item in sorted((one for one in items if id(one) in distances), key=lambda one: distances[id(one)]):
+    for item in sorted(received, key=lambda one: distances[id(one)]):
         text, distance = item.document.text, distances[id(item)]
         if distance == nearest.setdefault(text, distance) or copies[text] > 0:
             chosen.add(id(item))
             copies[text] -= 1
-    return [item for item in items if id(item) in chosen]
+    return [item for item in received if id(item) in chosen]
 
 
 def _lists_used(passage: Passage[D], own: Mapping[str, Sequence[str]], texts: set[str]) -> set[str]:
