@@ -319,7 +319,7 @@ class Route(Generic[D]):
 
 
 def _nearest(run: Run, items: Sequence[_Item[D]], texts: Iterable[str]) -> list[_Item[D]]:
-    """Return the items with texts that a run received; of received ones those that arrived nearest to it.
+    """Return the items with texts that a run received; of equal ones those that arrived nearest to it.
 
     Another sub-question may have found the same document, which remains its own.
     """
