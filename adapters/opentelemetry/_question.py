@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from ragmeter.adapters.reading.prompt_documents import asked_in, stands_in
 from ragmeter.adapters.reading.step import Step
-from ragmeter.adapters.reading.values import is_hidden, last_of, lone_text_in, question_in
+from ragmeter.adapters.reading.values import arguments_in, is_hidden, last_of, question_in
 
 from ._contexts import Read, Seen
 
@@ -36,10 +36,11 @@ class RequestQuestion:
             if question is not None:
                 return cls(question)
             # Under an unknown name it is the question only if it was searched for, or a model was sent it:
-            # else it is a run's id.
-            lone = lone_text_in(read.span.attributes.get(read.reader.input_key))
-            if lone is not None and (lone in queries or stands_in(lone, calls)):
-                return cls(lone)
+            # others are ids and settings.
+            given = arguments_in(read.span.attributes.get(read.reader.input_key))
+            used = [text for text in given if text in queries or stands_in(text, calls)]
+            if len(used) == 1:
+                return cls(used[0])
         if any(read.reader.hides(read.span, "input") for read in sources):
             return cls(None, hidden=True)
         for model in models:

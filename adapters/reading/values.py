@@ -19,13 +19,13 @@ __all__ = [
     "Document",
     "answer_in",
     "answer_in_form",
+    "arguments_in",
     "documents_in",
     "has_context",
     "is_broken",
     "is_hidden",
     "is_repr",
     "last_of",
-    "lone_text_in",
     "mapping_of",
     "messages_in",
     "opened",
@@ -465,11 +465,19 @@ def _below(fields: Mapping[str, Any], keys: Sequence[str], role: str, depth: int
     return lone_text_in(fields) if keys is not _QUESTION_KEYS else None
 
 
+def arguments_in(value: Any) -> list[str]:
+    """Return the texts among a function's arguments, or the only text of any other mapping."""
+    fields = mapping_of(value)
+    args, named = fields.get("args"), fields.get("kwargs")
+    if isinstance(args, list) and isinstance(named, dict):
+        return [item for item in (*args, *named.values()) if isinstance(item, str) and item.strip()]
+    lone = lone_text_in(fields)
+    return [] if lone is None else [lone]
+
+
 def lone_text_in(value: Any) -> str | None:
-    """Return the only text of a mapping that has nothing else, under any name, or of a function's arguments."""
+    """Return the only text of a mapping that has nothing else, under any name."""
     fields = opened(value)
-    if isinstance(fields, dict) and fields.get("kwargs") == {} and isinstance(fields.get("args"), list):
-        fields = dict(enumerate(fields["args"]))
     if not isinstance(fields, dict) or len(fields) != 1:
         return None
     (text,) = fields.values()
