@@ -9,7 +9,7 @@ the chunks' numbers: a false alarm costs more trust than a missed number.
 import re
 import string
 from collections.abc import Iterator, Sequence
-from itertools import chain, permutations, takewhile
+from itertools import chain, islice, permutations, takewhile
 from typing import NamedTuple
 
 from ragmeter.metrics._process.lazy_attribute import lazy_attribute
@@ -53,6 +53,8 @@ _WRITTEN["1"] += "十"
 _HAN_RUN = re.compile(f"[{''.join(HAN_DIGITS)}十百千万萬亿億点0-9.,]+")
 _LONGEST = 16
 """Longest number that is compared by its value, in characters."""
+_MOST_NUMBERS = 50
+"""Most numbers of a sentence, and places of one, that are looked up: a table of thousands stays linear."""
 _MOST_PAIRED = 12
 """Most numbers of a sentence for sums and percentages."""
 _YEARS = re.compile(r"(?<!\d)(\d{1,3})(?: years?| ?год| ?лет| ?年)")
@@ -146,7 +148,7 @@ def _units_beside(value: str, known: Analysis) -> set[str]:
         return set()
     whole, _, fraction = value.partition(".")
     written = rf"{f'{int(whole):,}'.replace(',', _SEPARATOR)}{f'[.,]{fraction}' if fraction else ''}"
-    places = [found.span() for found in re.finditer(written, text)]
+    places = [found.span() for found in islice(re.finditer(written, text), _MOST_NUMBERS)]
     beside = [text[max(0, start - _BESIDE) : end + _BESIDE] for start, end in places]
     # A number of millions is in figures nowhere.
     pairs = chain.from_iterable(map(_amounts_in, beside)) if beside else known.memoize(_amounts)
@@ -233,6 +235,8 @@ _OF_LIFE = re.compile(
 _DEGREES = frozenset(("°", "°c", "°f"))
 _BESIDE = 24
 """Characters around a number that may contain its unit."""
+_NEAR = 80
+"""Characters before a number that may say what it is."""
 _UNIT_AFTER = read_pattern("facts.unit_after")
 _PARTS_OF_DAY = frozenset(("上午", "下午", "中午", "早上", "晚上", "凌晨"))
 _CURRENCIES = frozenset("$€£¥₽₹")
@@ -356,10 +360,9 @@ class _Sources:
     def _follows(self, value: str, said: str, units: frozenset[str], how: str) -> bool:
         if self._spells(value):
             return True
-        try:
-            number = float(value)
-        except ValueError:
+        if len(value) > _LONGEST or not value.replace(".", "", 1).isdecimal():
             return False
+        number = float(value)
         decade = "decade" in units
         if number == _count_of_list(said) or self._is_computed(value, said, units):
             return True
@@ -433,7 +436,8 @@ def _absent_numbers(at: int, text: str, given: _Sources) -> list[Fact]:
     found: list[Fact] = []
     last = found_end = -1
     before: Sequence[tuple[str, str]] = ()
-    for one in sorted(quantities(said), key=lambda one: (one.start, one.start - one.end)):
+    every = sorted(quantities(said), key=lambda one: (one.start, one.start - one.end))
+    for one in every[:_MOST_NUMBERS]:
         written = said[one.start : one.end]
         pairs = list(map(_value_and_unit, one.keys))
         kinds = frozenset(unit for _, unit in pairs)
@@ -454,10 +458,10 @@ def _absent_numbers(at: int, text: str, given: _Sources) -> list[Fact]:
         scaled = whole.isdecimal() and sum(map(str.isdigit, written)) < len(whole)  # 8.34 million
         how = (hedge and hedge.lastgroup) or ("scaled" if scaled else "exactly")
         if "decade" in kinds and len(values[0]) == _SHORT:
-            if _OF_LIFE.search(said[: one.start]):
+            if _OF_LIFE.search(said[max(0, one.start - _NEAR) : one.start]):
                 continue
             values += [f"{century}{values[0]}" for century in (18, 19, 20)]
-        converted = _CONVERTED.search(said[: one.start]) is not None
+        converted = _CONVERTED.search(said[max(0, one.start - _NEAR) : one.start]) is not None
         wrong = converted and _is_alone(said, one) and agree(before, pairs) is False
         before = pairs
         if given.has(values, kinds, said, how) or given.has_in_other_units(pairs):
@@ -478,7 +482,10 @@ def _absent_numbers(at: int, text: str, given: _Sources) -> list[Fact]:
 
 def _is_alone(said: str, one: Quantity) -> bool:
     """Return whether a number is alone in its brackets, after a lone number: 25 miles (40 km)."""
-    return said[one.end : one.end + 1] == ")" and _TWO_BEFORE.search(said[: one.start]) is None
+    return (
+        said[one.end : one.end + 1] == ")"
+        and _TWO_BEFORE.search(said[max(0, one.start - _NEAR) : one.start]) is None
+    )
 
 
 def _as_said(written: str, text: str) -> str:
@@ -562,8 +569,10 @@ def _other_number(sentence: str, fact: Fact, said: str) -> str | None:
     if fact.units is _CODE:
         return other_designation(sentence, fact.text)
     own, there = flat(said), flat(sentence)
-    stated = frozenset().union(*[one.keys for one in quantities(own)])
-    before, _, after = own.partition(flat(fact.text))
+    place = re.search(rf"(?<![\d.,]){re.escape(flat(fact.text))}(?!\d)", own)
+    start, end = place.span() if place else (0, 0)
+    before, after = own[:start], own[end:]
+    stated = frozenset().union(*[one.keys for one in quantities(own[max(0, start - _NEAR) : end + _NEAR])])
     best: tuple[int, str] | None = None
     for one in quantities(there):
         units = frozenset(unit for _, unit in map(_value_and_unit, one.keys)) - _LOOSE

@@ -248,6 +248,13 @@ def test_marks_of_lists_claim_nothing(mark):
     }
 
 
+@pytest.mark.parametrize(
+    "number", ["9" * 400, "9" * 5000, "0." + "3" * 400, "9" * 400 + ".5 km", "1/" + "9" * 5000]
+)
+def test_a_number_of_any_length_is_compared(number):
+    assert measured(f"It is about {number} (40 km).", ["The way is 40 km."])["fact_conflict"].status == "ok"
+
+
 def test_a_fact_costs_support_as_much_as_two_words_in_a_row():
     chunk = ["The ferry of Roja sails at nine with one dragon and a very old lighthouse keeper aboard."]
     known = "The ferry of Roja sails at nine with one dragon and a very old lighthouse keeper aboard"
