@@ -247,7 +247,16 @@ class Front:
     def _serve(self) -> None:
         asyncio.run(self._listen())
 
+    def _note_error(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        """Report an error of the loop, which logs one for each connection that no file is left for."""
+        error = context.get("exception")
+        if isinstance(error, Exception):
+            self._errors.report("serve.http", error)
+        else:
+            loop.default_exception_handler(context)
+
     async def _listen(self) -> None:
+        asyncio.get_running_loop().set_exception_handler(self._note_error)
         if self.certificate is not None:
             self.certificate.wrap(asyncio.get_running_loop())
         await self._http.serve([self._socket])

@@ -1,12 +1,15 @@
 """Connections and calls that say nothing, stop in the middle or never read: others are answered all the same."""
 
+import os
 import socket
+import sys
 import threading
 from contextlib import ExitStack, suppress
 
 import grpc
 import httpx
 import pytest
+from python_process import run_python
 from served import FULL, PATIENCE_S, served, until
 
 BODY = FULL.read_bytes()
@@ -180,3 +183,27 @@ def test_it_is_not_ready_while_readers_are_stuck(monkeypatch, limited):
         until(lambda: httpx.get(f"{server.url}/readyz", timeout=60).status_code == 200)
         assert post(server).status_code == 200
         until(lambda: server.stats()["requests"] == {"scored": 1})
+
+
+FULL_OF_FILES = """
+import resource, socket, urllib.request
+from served import served, until
+
+with served() as server:
+    sockets = [socket.socket() for _ in range(40)]
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (sockets[-1].fileno() + 1, hard))
+    for one in sockets:
+        one.connect(("127.0.0.1", server.http_port))
+    until(lambda: server.meter.port.log.counts.get("serve.http", 0) > 1)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    assert urllib.request.urlopen(server.url + "/readyz", timeout=60).status == 200
+"""
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="limits of a process are Linux's here")
+def test_connections_beyond_the_limit_of_files_are_counted_and_logged_once():
+    """Each refused one once logged its own traceback: megabytes in seconds."""
+    ended = run_python("-c", FULL_OF_FILES, env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)})
+    assert ended.returncode == 0, ended.stderr[-2_000:]
+    assert ended.stderr.count("Too many open files") == 1
