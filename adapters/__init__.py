@@ -6,14 +6,17 @@ code; `uninstrument` detaches them. Importing this package imports no framework.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
 from inspect import signature
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ragmeter.metrics import ConfigurationError
 from ragmeter.metrics._process import fork
+from ragmeter.metrics._process.after_import import after_import
 from ragmeter.metrics.errors import install_command
 
 if TYPE_CHECKING:
@@ -21,12 +24,26 @@ if TYPE_CHECKING:
 
 __all__ = ["instrument", "uninstrument"]
 
-FRAMEWORKS: Mapping[str, tuple[str, str]] = {
-    "langchain": ("langchain_core", "ragmeter.adapters.langchain._handler"),
-    "llama_index": ("llama_index.core", "ragmeter.adapters.llama_index._handler"),
+
+class Framework(NamedTuple):
+    """A framework, and ragmeter's module for it."""
+
+    probe: str
+    """The module that shows whether it is installed."""
+    core: str
+    """The module whose import has imported all that `adapter` needs of it: attaching right afterwards imports
+    nothing that another thread may be importing."""
+    adapter: str
+    """ragmeter's module that attaches to it by ``attach_globally(handler)``, with a handler of its class
+    ``HANDLER``, and ``detach_globally()``."""
+
+
+FRAMEWORKS: Mapping[str, Framework] = {
+    "langchain": Framework(
+        "langchain_core", "langchain_core.runnables.base", "ragmeter.adapters.langchain._handler"
+    ),
+    "llama_index": Framework("llama_index.core", "llama_index.core", "ragmeter.adapters.llama_index._handler"),
 }
-"""Framework → the module that shows it is installed, and ragmeter's module that attaches to it by
-``attach_globally(handler)``, with a handler of its class ``HANDLER``, and ``detach_globally()``."""
 
 SHARED_OPTIONS = frozenset({"name", "retrieval_tools", "retrieval_functions"})
 """Options of the handlers that mean the same in every framework."""
@@ -34,6 +51,8 @@ SHARED_OPTIONS = frozenset({"name", "retrieval_tools", "retrieval_functions"})
 _lock = fork.reentrant_lock()
 """Held while a meter is created, which may detach attached frameworks."""
 _attached: set[str] = set()
+_awaited: dict[str, RagMeter] = {}
+"""Frameworks to attach when they are imported, each with its meter."""
 _made_here: list[RagMeter] = []
 _default: list[RagMeter | None] = [None]
 
@@ -63,6 +82,7 @@ def instrument(
 ) -> RagMeter:
     """Score every RAG request of this process, in every installed framework.
 
+    One that the process has not imported yet is attached at its import; options import it now, to check them.
     Calling it again replaces the meter. A request to which a handler of the same meter is
     attached by hand still counts once.
 
@@ -81,7 +101,9 @@ def instrument(
         ConfigurationError: A framework's name is unknown, or it is not installed; an option is not
             the handler's, or has a wrong value. Nothing is attached or changed then.
     """
-    modules = {name: import_module(FRAMEWORKS[name][1]) for name in _selected_frameworks(frameworks)}
+    names = _selected_frameworks(frameworks)
+    later = [] if options else [name for name in names if FRAMEWORKS[name].core not in sys.modules]
+    modules = {name: import_module(FRAMEWORKS[name].adapter) for name in names if name not in later}
     chosen = options_by_framework({name: module.HANDLER for name, module in modules.items()}, options)
     with _lock:
         made: RagMeter | None = None
@@ -93,6 +115,8 @@ def instrument(
         try:
             # All of them first: a wrong value must not leave half of the frameworks attached.
             handlers = {name: module.HANDLER(meter, **chosen[name]) for name, module in modules.items()}
+            if later:
+                _check_defaults(meter)
         except BaseException:
             if made is not None:
                 made.shutdown(timeout_s=0)
@@ -103,23 +127,57 @@ def instrument(
         for name, module in modules.items():
             module.attach_globally(handlers[name])
             _attached.add(name)
-        return meter
+            _awaited.pop(name, None)
+        for name in later:
+            _awaited[name] = meter
+    for name in later:
+        after_import(FRAMEWORKS[name].core, _ON_IMPORT[name])
+        if FRAMEWORKS[name].core in sys.modules:  # by another thread, in the meantime
+            _attach_imported(name)
+    return meter
+
+
+def _check_defaults(meter: object) -> None:
+    """Reject what a handler without options would reject."""
+    from ._unseen import retrieval_rules  # noqa: PLC0415 -- importing adapters stays cheap
+
+    check_meter(meter)
+    retrieval_rules((), ())
+
+
+def _attach_imported(name: str) -> None:
+    """Attach an awaited framework. Never raises: it is called within an import of the application."""
+    from ragmeter._runtime.guard import Guard, front_door  # noqa: PLC0415 -- importing adapters stays cheap
+
+    with Guard(f"{name}.attach", front_door):
+        if name not in _awaited:
+            return
+        module = import_module(FRAMEWORKS[name].adapter)
+        with _lock:
+            meter = _awaited.pop(name, None)
+            if meter is not None:
+                module.attach_globally(module.HANDLER(meter))
+                _attached.add(name)
+
+
+_ON_IMPORT = {name: partial(_attach_imported, name) for name in FRAMEWORKS}
 
 
 def uninstrument(*, frameworks: Iterable[str] | None = None, timeout_s: float = 5.0) -> None:
     """Detach the frameworks attached by `instrument`, and shut down a meter that it created.
 
     Args:
-        frameworks: Names; None: all that are attached.
+        frameworks: Names; None: all.
         timeout_s: Seconds that the shutdown of such a meter may take.
     """
     finished: list[RagMeter] = []
     with _lock:
-        for framework in list(_attached) if frameworks is None else list(frameworks):
+        for framework in [*_attached, *_awaited] if frameworks is None else list(frameworks):
+            _awaited.pop(framework, None)
             if framework in _attached:
-                import_module(FRAMEWORKS[framework][1]).detach_globally()
+                import_module(FRAMEWORKS[framework].adapter).detach_globally()
                 _attached.discard(framework)
-        if not _attached:
+        if not _attached and not _awaited:
             _default[0] = None
             finished = list(_made_here)
             _made_here.clear()
@@ -129,12 +187,12 @@ def uninstrument(*, frameworks: Iterable[str] | None = None, timeout_s: float = 
 
 def _selected_frameworks(frameworks: Iterable[str] | None) -> list[str]:
     if frameworks is None:
-        return [name for name, (probe, _) in FRAMEWORKS.items() if is_installed(probe)]
+        return [name for name, one in FRAMEWORKS.items() if is_installed(one.probe)]
     names = [frameworks] if isinstance(frameworks, str) else list(frameworks)
     for name in names:
         if name not in FRAMEWORKS:
             raise ConfigurationError(f"unknown framework {name!r}; known: {', '.join(sorted(FRAMEWORKS))}")
-        if not is_installed(FRAMEWORKS[name][0]):
+        if not is_installed(FRAMEWORKS[name].probe):
             extra = name.replace("_", "-")
             raise ConfigurationError(f"framework {name!r} is not installed: {install_command(extra)}")
     return names

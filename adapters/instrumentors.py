@@ -50,7 +50,7 @@ class _Instrumentor:
         Raises:
             ModuleNotFoundError: The framework is not installed: auto-instrumentation skips it.
         """
-        probe = FRAMEWORKS[self._framework][0]
+        probe = FRAMEWORKS[self._framework].probe
         if not is_installed(probe):
             raise ModuleNotFoundError(f"no module named {probe!r}", name=probe)
         try:

@@ -35,7 +35,8 @@ from .quality.sums import QualityTable
 from .requests.by_hand import Request, SubmittedSample, request
 from .requests.references import as_reference, load_references
 from .requests.size import weight_of_sample
-from .settings.destinations import beside, exporters_of
+from .settings.beside import beside
+from .settings.destinations import exporters_of
 from .settings.options import (
     Alarms,
     Limits,

@@ -1,8 +1,7 @@
 """The part of ``ragmeter run`` that starts in the program's process, before its first line.
 
-Attaches a meter made from the settings to every installed framework, with its own providers, so that those of
-the program stay as they are.  If the program makes a meter, that one scores instead, and the exporters of this
-part join its exporters.
+It waits until the program imports a framework or makes a meter of its own, and shows the requests from then
+on: other processes that the program starts pay for nothing.
 """
 
 from __future__ import annotations
@@ -11,134 +10,94 @@ import atexit
 import json
 import os
 import sys
-from collections import Counter
-from collections.abc import Iterable, Sequence
-from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
 
-from ragmeter import RagMeter, ScoredRun
-from ragmeter.adapters import FRAMEWORKS, forget_default, instrument, is_installed, uninstrument
-from ragmeter.cli._telemetry import sending_providers
-from ragmeter.exporters import semconv
-from ragmeter.exporters._otlp import SIGNALS
-from ragmeter.exporters.console import ConsoleExporter
-from ragmeter.exporters.jsonl import JsonlExporter
-from ragmeter.exporters.otel import OpenTelemetryExporter
-from ragmeter.exporters.phoenix import PhoenixAnnotations
-from ragmeter.exporters.protocol import Exporter, UnbufferedExporter
-from ragmeter.metrics import RagmeterError
-from ragmeter.settings.config import read_settings
-from ragmeter.settings.destinations import beside, exporters_of
-from ragmeter.settings.from_settings import meter_arguments, spans_exporter
+from ragmeter.adapters import FRAMEWORKS, is_installed
+from ragmeter.metrics._process.after_import import after_import
+from ragmeter.settings.beside import beside
 
 from .plan import PLAN, Plan
 
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
 
-class _VerdictCounts(UnbufferedExporter):
-    """An exporter that counts verdicts by word, for the last line."""
+    from ragmeter.exporters.protocol import Exporter
 
-    def __init__(self) -> None:
-        self.words: Counter[str] = Counter()
-
-    def export(self, batch: Sequence[ScoredRun]) -> None:
-        for scored in batch:
-            if not scored.late:
-                self.words[scored.verdict.word if scored.verdict else "unknown"] += 1
+    from .display import Display
 
 
-class _Display:
-    """Shows the requests of the program's meters, or those of a meter made here while there is none."""
+class _Process:
+    """The program's process, or one that it started."""
 
     def __init__(self, plan: Plan) -> None:
-        self.plan = plan
-        self._counts: list[_VerdictCounts] = []
-        self._attached: list[bool] = []
+        self._plan = plan
+        self._display: Display | None = None
 
     def attach(self) -> None:
-        """Attach a meter to the frameworks, until the program makes one.
+        """Score the requests of the frameworks, unless the program has made a meter.
 
-        Raises:
-            RagmeterError: The meter cannot be made.
+        Never raises: it is called within an import of the program.
         """
-        arguments = meter_arguments()
-        kept = [one for one in arguments.get("exporters", ()) if isinstance(one, JsonlExporter)]
-        arguments["exporters"] = [*kept, *self._exporters(())]
-        instrument(RagMeter(**arguments))
-        forget_default()
-        self._attached.append(True)
+        from ragmeter._runtime.guard import Guard, front_door  # noqa: PLC0415 -- only if there is something to show
+        from ragmeter.metrics import RagmeterError  # noqa: PLC0415 -- likewise
+
+        with Guard("run.attach", front_door):
+            if self._display is None:
+                beside.remove(self.join)  # the meter made here needs none
+                try:
+                    self._shown().attach()
+                except RagmeterError as error:
+                    _say(str(error))
+                finally:
+                    beside.append(self.join)
 
     def join(self, theirs: Sequence[Exporter]) -> Iterable[Exporter]:
-        """Return the exporters to add to a meter of the program, and detach the meter made here."""
-        made = self._exporters(theirs)
-        while self._attached:
-            self._attached.pop()
-            uninstrument()
-        return made
+        """Return the exporters to add to a meter of the program."""
+        return self._shown().join(theirs)
+
+    def _shown(self) -> Display:
+        from .display import Display  # noqa: PLC0415 -- likewise
+
+        self._display = self._display or Display(self._plan)
+        return self._display
 
     def say_how_it_went(self) -> None:
         """Print the last line, with the counts."""
-        words: Counter[str] = sum((counts.words for counts in self._counts), Counter())
-        if not words:
-            seen = "no RAG request was seen" + ("" if self._attached else " by the program's own meter")
-            # Workers, forked or started, have their own counts, and may end without a last line.
-            has_workers = os.times().children_user > 0
-            others = " in this process; those of its workers, if any, stand above"
-            _say(seen + (others if has_workers else "; ragmeter doctor says why"))
+        words = None if self._display is None else self._display.words
+        if words:
+            counts = ", ".join(f"{count} {word}" for word, count in words.items())
+            _say(f"{counts}; look at {self._plan.url}")
             return
-        counts = ", ".join(f"{count} {word}" for word, count in words.items())
-        _say(f"{counts}; look at {self.plan.url}")
-
-    def _exporters(self, theirs: Sequence[Exporter]) -> list[Exporter]:
-        """Return the exporters that show a meter's requests, in addition to the meter's own."""
-        found = self._to_phoenix(theirs) if self.plan.to == "phoenix" else self._to_otlp()
-        if any(isinstance(one, ConsoleExporter) for one in theirs):
-            found = [one for one in found if not isinstance(one, ConsoleExporter)]
-        self._counts.append(_VerdictCounts())
-        return [*found, self._counts[-1]]
-
-    def _to_phoenix(self, theirs: Sequence[Exporter]) -> list[Exporter]:
-        spans = [one for one in theirs if hasattr(one, "judged_spans")][:1]
-        annotated = any(isinstance(one, PhoenixAnnotations) for one in theirs)
-        names = ["console"] if annotated else ["phoenix", "console"]
-        found = exporters_of([*spans, *names], partial(spans_exporter, read_settings()))
-        return [one for one in found if one not in spans]
-
-    def _to_otlp(self) -> list[Exporter]:
-        plan, is_page = self.plan, self.plan.to == "page"
-        # The page is on this machine; texts are sent elsewhere only if allowed.
-        texts = True if is_page and semconv.CAPTURE_CONTENT_VARIABLE not in os.environ else None
-        otel = OpenTelemetryExporter(
-            **sending_providers(
-                plan.url,
-                plan.protocol,
-                SIGNALS[:2] if is_page else SIGNALS,
-                plan.name,
-                token=os.environ.get("RAGMETER_SERVE_TOKEN") if is_page else None,
-            ),
-            # The program's own spans, if any, go elsewhere: here each request is a separate trace.
-            span_mode="own",
-            capture_content=texts,
-        )
-        console = ConsoleExporter(
-            capture_content=texts, spans=otel, trace_url=f"{plan.url}/trace/{{trace_id}}" if is_page else None
-        )
-        return [otel, console]
+        own = self._display is not None and not self._display.is_attached
+        seen = "no RAG request was seen" + (" by the program's own meter" if own else "")
+        # Workers, forked or started, have their own counts, and may end without a last line.
+        others = " in this process; those of its workers, if any, stand above"
+        _say(seen + (others if _has_workers() else "; ragmeter doctor says why"))
 
 
 def begin() -> None:
-    """Attach a meter to the frameworks of this process. Never raises: the program must start."""
-    shown = _Display(Plan(*json.loads(os.environ[PLAN])))
-    is_the_program = shown.plan.process == os.getpid()
-    if is_the_program:
+    """Wait for the program's first import of a framework, or its first meter."""
+    plan = Plan(*json.loads(os.environ[PLAN]))
+    process = _Process(plan)
+    installed = [one for one in FRAMEWORKS.values() if is_installed(one.probe)]
+    if plan.process == os.getpid():
         # Registered before the meter, which flushes at exit, and so called after it.
-        atexit.register(shown.say_how_it_went)
-    if any(is_installed(probe) for probe, _ in FRAMEWORKS.values()):
-        try:
-            shown.attach()
-        except RagmeterError as error:
-            _say(str(error))
-    elif is_the_program:
-        _say("neither LangChain nor LlamaIndex is installed here: only a meter of the program's own scores")
-    beside.append(shown.join)
+        atexit.register(process.say_how_it_went)
+        if not installed:
+            _say("neither LangChain nor LlamaIndex is installed here: only a meter of the program's own scores")
+    beside.append(process.join)
+    for one in installed:
+        after_import(one.core, process.attach)
+        if one.core in sys.modules:
+            process.attach()
+
+
+def _has_workers() -> bool:
+    """Return whether the process had others; those that still run are known on Linux only."""
+    return os.times().children_user > 0 or any(
+        place.read_text() for place in Path("/proc/self/task").glob("*/children")
+    )
 
 
 def _say(line: str) -> None:

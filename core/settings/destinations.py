@@ -6,7 +6,7 @@ OpenTelemetry SDK, the spans are sent directly to that backend.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from difflib import get_close_matches
 from importlib.util import find_spec
 from typing import Any
@@ -19,9 +19,6 @@ from .options import check_methods, sequence_of, value_of
 NAMES = ("otel", "console", "phoenix", "langfuse", "gaps", "conversations")
 """The names of exporters."""
 _BACKENDS = ("phoenix", "langfuse")
-beside: list[Callable[[Sequence[Exporter]], Iterable[Exporter]]] = []
-"""Called once by every new meter, at the end of its construction: each returns further exporters for the
-given ones. ``ragmeter run``, which runs other programs, registers here."""
 
 
 def exporters_of(

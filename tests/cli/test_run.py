@@ -154,6 +154,41 @@ def test_it_ends_as_the_program_ends(in_place, folder, otlp):
     assert "no RAG request was seen; ragmeter doctor says why" in done.stderr
 
 
+SPAWNS = """
+import multiprocessing, runpy, sys
+
+HEAVY = ("langchain_core", "llama_index.core", "pydantic", "opentelemetry.sdk", "ragmeter.meter")
+
+def work(number):
+    if number:
+        runpy.run_path("shop_bot.py")
+    print(number, [name for name in HEAVY if name in sys.modules])
+
+if __name__ == "__main__":
+    for number in (0, 1):
+        worker = multiprocessing.get_context("spawn").Process(target=work, args=(number,))
+        worker.start()
+        worker.join()
+    print("main", [name for name in HEAVY if name in sys.modules])
+"""
+
+
+def test_a_process_pays_only_for_what_it_imports(folder, otlp):
+    """Servers give their workers seconds to start; importing the other framework took longer."""
+    (folder / "workers.py").write_text(SPAWNS)
+    done = run(folder, "--otlp", otlp.url, "workers.py")
+
+    assert done.returncode == 0, done.stderr
+    said = [line for line in done.stdout.splitlines() if line[0] in "01m"]
+    assert said == [
+        "0 []",
+        "1 ['langchain_core', 'pydantic', 'opentelemetry.sdk', 'ragmeter.meter']",
+        "main []",
+    ]
+    assert len(re.findall(r"^\d\d:\d\d:\d\d  (\w+) .* trace [0-9a-f]{32}$", done.stderr, re.MULTILINE)) == 1
+    assert "no RAG request was seen in this process" in done.stderr
+
+
 @pytest.mark.skipif(sys.platform == "win32", reason="forks")
 def test_what_forked_workers_scored_is_not_denied_at_the_end(in_place, folder, otlp):
     (folder / "shop_bot.py").write_text(
@@ -164,6 +199,16 @@ def test_what_forked_workers_scored_is_not_denied_at_the_end(in_place, folder, o
     assert re.search(r"^\d\d:\d\d:\d\d  \w+ .* trace [0-9a-f]{32}$", done.stderr, re.MULTILINE)
     assert "no RAG request was seen in this process" in done.stderr
     assert "doctor" not in done.stderr
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="running children are known on Linux")
+def test_a_worker_that_outlives_the_program_is_none_of_its_faults(in_place, folder, otlp):
+    """A development server's reloader ends at Ctrl-C without waiting for the server."""
+    (folder / "reloader.py").write_text(
+        "import subprocess, sys\nsubprocess.Popen([sys.executable, '-c', 'input()'], stdin=subprocess.PIPE)"
+    )
+    done = in_place("run", "--otlp", otlp.url, "reloader.py")
+    assert "no RAG request was seen in this process" in done.stderr
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals")

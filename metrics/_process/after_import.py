@@ -1,0 +1,78 @@
+"""Call a function once a module was imported, by whatever part of the process.
+
+`ragmeter.adapters` attaches to a framework this way: importing one that the application does not use would cost
+it seconds and a hundred megabytes.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from importlib.abc import MetaPathFinder
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+from typing import Any
+
+
+def after_import(module: str, function: Callable[[], object]) -> None:
+    """Call a function after the first import of a module that is not imported yet.
+
+    It is called in the importing thread, once however often it was given, and must not raise.
+
+    Args:
+        module: The module's full name.
+        function: Takes no arguments.
+    """
+    if _finder not in sys.meta_path:
+        sys.meta_path.insert(0, _finder)
+    functions = _finder.awaited.setdefault(module, [])
+    if function not in functions:
+        functions.append(function)
+
+
+class _Finder(MetaPathFinder):
+    """Finds awaited modules as the other finders do, with a loader that reports the end of their import."""
+
+    def __init__(self) -> None:
+        self.awaited: dict[str, list[Callable[[], object]]] = {}
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """Return the module's spec; None: it is not awaited, or the others do not find it."""
+        if fullname not in self.awaited:
+            return None
+        for finder in [one for one in sys.meta_path if one is not self and hasattr(one, "find_spec")]:
+            spec = finder.find_spec(fullname, path, target)
+            if spec is not None:
+                if hasattr(spec.loader, "exec_module"):
+                    spec.loader = _Loader(spec.loader)  # type: ignore[assignment]
+                return spec
+        return None
+
+
+class _Loader:
+    """A module's own loader, until the module is executed."""
+
+    def __init__(self, own: Any) -> None:
+        self._own = own
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._own, name)
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
+        """Create the module as its own loader does."""
+        made: ModuleType | None = self._own.create_module(spec)
+        return made
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Execute the module, and call the functions that wait for it."""
+        module.__loader__ = self._own
+        if module.__spec__ is not None:
+            module.__spec__.loader = self._own
+        self._own.exec_module(module)
+        for function in _finder.awaited.pop(module.__name__, ()):
+            function()
+
+
+_finder = _Finder()
