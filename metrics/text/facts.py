@@ -61,7 +61,7 @@ _YEARS = re.compile(r"(?<!\d)(\d{1,3})(?: years?| ?год| ?лет| ?年)")
 _SHARE = re.compile(r"(\w+) (?:out of|in(?: every)?|из(?: каждых)?) (\w+)")
 _FRACTION = re.compile(r"(?<![\d/.,])(\d{1,2})/(\d{1,2})(?![\d/.,])")
 _ORDINAL = re.compile(r"\d(?:st|nd|rd|th)\b|\bперв|\d-[а-я]|第")
-_ROMAN = re.compile(r"(?:\b(\w+)[ -])?\b([IVX]{1,6})\b")
+_ROMAN = re.compile(r"(?:\b(\w{1,30})[ -])?\b([IVX]{1,6})\b")
 _IS_ROMAN = re.compile("[ivx]+")
 _LARGEST_ROMAN = 39
 _CENTURY = re.compile(r"centur|век|столет|\bвв?\.|世纪")
@@ -367,7 +367,7 @@ class _Sources:
         if number == _count_of_list(said) or self._is_computed(value, said, units):
             return True
         if number <= _LARGEST_ROMAN:  # Louis XIV the 14th, World War 2
-            before = {*re.findall(rf"(\w+)[ -]{re.escape(value)}(?!\w)", said)}
+            before = {*re.findall(rf"\b(\w{{1,30}})[ -]{re.escape(value)}(?!\w)", said)}
             ordinal = _ORDINAL.search(said) is not None
             numerals = chain.from_iterable([_ROMAN.findall(text.plain) for text in self.texts])
             for word, numeral in numerals:
