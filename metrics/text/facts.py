@@ -38,6 +38,7 @@ _DEGREE = re.compile(r"(?<=[0-9])\s?º")
 # script.
 _NUMBER = re.compile("[0-9]+(?:[.,][0-9]+)*")
 _POINTS = re.compile("[.,]")
+_BEFORE_DIGIT = frozenset("0123456789.,")
 _SPACED = re.compile(r"(\d{1,3}(?:[ \u00a0\u2009\u202f'’]\d{3})+)(?!\d)(?:[.,](\d+))?")
 _GROUPED = re.compile(r"\d{1,3}(?:,\d{3})+")
 _NO_WHOLE = re.compile(r"\.(?<![\w.,]\.)([0-9]*[1-9])")
@@ -156,10 +157,7 @@ def _units_beside(value: str, known: Analysis) -> set[str]:
 
 
 def _number_pairs(known: Analysis) -> list[tuple[float, float]]:
-    """Return all pairs of numbers of a sentence, in both orders.
-
-    To be used as ``known.memoize(_number_pairs)``.
-    """
+    """Return all pairs of a sentence's numbers, in both orders. For ``known.memoize(_number_pairs)``."""
     found: list[tuple[float, float]] = []
     for sentence in known.sentences:
         there = [float(one) for one in map(_as_decimal, _NUMBER.findall(sentence)) if one]
@@ -190,19 +188,15 @@ def absent_facts(
     given: _Sources | None = None
     few = [_OTHERWISE * len(terms) for terms in claiming]
     for at, (text, terms) in enumerate(zip(texts, lacking, strict=True)):
-        has_number = _NUMBER.search(text) is not None or (
-            any(map(_IS_ROMAN.fullmatch, terms)) and _CENTURY.search(text) is not None
-        )
+        is_roman = any(map(_IS_ROMAN.fullmatch, terms))
+        has_number = _NUMBER.search(text) is not None or (is_roman and _CENTURY.search(text) is not None)
         if (not terms and not has_number) or (code and text in code):
             continue
         if has_number:
             given = given or _Sources(contexts, question)
             low = given.low
-            if (
-                any(map(_has_digit, terms))
-                or any(map(_IS_ROMAN.fullmatch, terms))
-                or [one for one in _with_units(text.lower()) if one not in low]
-            ):
+            with_units = _with_units(text.lower())
+            if is_roman or any(map(_has_digit, terms)) or any(one not in low for one in with_units):
                 found += _absent_numbers(at, text, given)
                 found += [Fact(at, one, _CODE, is_number=True) for one in absent_designations(text, low)]
         if terms and len(terms) <= few[at] and not text[1:].islower():
@@ -569,8 +563,7 @@ def _other_number(sentence: str, fact: Fact, said: str) -> str | None:
     if fact.units is _CODE:
         return other_designation(sentence, fact.text)
     own, there = flat(said), flat(sentence)
-    place = re.search(rf"(?<![\d.,]){re.escape(flat(fact.text))}(?!\d)", own)
-    start, end = place.span() if place else (0, 0)
+    start, end = _place_of(flat(fact.text), own)
     before, after = own[:start], own[end:]
     stated = frozenset().union(*[one.keys for one in quantities(own[max(0, start - _NEAR) : end + _NEAR])])
     best: tuple[int, str] | None = None
@@ -581,6 +574,17 @@ def _other_number(sentence: str, fact: Fact, said: str) -> str | None:
             if best is None or alike > best[0]:
                 best = alike, there[one.start : one.end]
     return None if best is None else best[1]
+
+
+def _place_of(number: str, text: str) -> tuple[int, int]:
+    """Return where a number stands in a text, in no longer one; 0 and 0: nowhere."""
+    start = text.find(number)
+    while start >= 0:
+        end = start + len(number)
+        if text[start - 1 : start] not in _BEFORE_DIGIT and not text[end : end + 1].isdecimal():
+            return start, end
+        start = text.find(number, start + 1)
+    return 0, 0
 
 
 def _alike(some: str, other: str) -> int:

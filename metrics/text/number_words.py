@@ -17,6 +17,13 @@ _PARTS = {**read_entries("number_parts")}
 for _value, _forms in read_entries("cardinals").items():
     _PARTS[_value] = [*_PARTS.get(_value, ()), *_forms]
 _LEAST_SCALE = 1000.0
+_WORD = re.compile("[a-zа-я]+")
+_EXACT = frozenset(form for forms in _PARTS.values() for form in forms if form.isalpha())
+"""The forms that are one word; the others are regular expressions."""
+_STEMS = frozenset(
+    max(_WORD.findall(form), key=len) for forms in _PARTS.values() for form in forms if not form.isalpha()
+)
+"""The longest word in each of those."""
 
 
 @cache
@@ -52,6 +59,9 @@ def _run_pattern() -> tuple[re.Pattern[str], re.Pattern[str]]:
 
 def spelled_values(text: str) -> frozenset[str]:
     """Return the numbers of English and Russian words in a text in lower case, ё as е: two hundred and five."""
+    # Most texts have none, which takes a tenth of the search.
+    if _EXACT.isdisjoint(_WORD.findall(text)) and not any(stem in text for stem in _STEMS):
+        return frozenset()
     word, run = _run_pattern()
     values = list(map(float, _PARTS))
     found: set[str] = set()
