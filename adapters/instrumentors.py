@@ -20,8 +20,6 @@ from ragmeter.settings.config import read_settings
 
 from . import FRAMEWORKS, instrument, is_installed, uninstrument
 
-__all__ = ["RagMeterLangChainInstrumentor", "RagMeterLlamaIndexInstrumentor"]
-
 logger = logging.getLogger("ragmeter")
 
 

@@ -27,8 +27,6 @@ from .conventions import holds_content, holds_messages, reading
 from .record import LogNote, SpanNote, SpanRecord
 from .requests import OWN_SCOPE
 
-__all__ = ["AssembledTrace", "AssemblyStats", "ScoreMarks", "TraceAssembler"]
-
 _KEPT = ("http.response.status_code", "http.status_code", "error.type", "session.id", "user.id")
 _REFERENCE = "ragmeter."
 _TRACE_BYTES = 700

@@ -20,8 +20,6 @@ from ._sources import source_in, store_in
 from .record import SpanRecord
 from .requests import FoundRequest
 
-__all__ = ["build_run", "is_scorable", "reference_in", "sample_of"]
-
 _LISTS = ("contexts", "context_ids", "alternative_answers")
 _REFERENCES = [(f"ragmeter.reference.{name}", name) for name in ("answer", *_LISTS)]
 _CONVERSATION = ("session.id", "langfuse.session.id", "gen_ai.conversation.id")

@@ -25,20 +25,6 @@ try:
 except ImportError:
     raise MissingDependencyError("opentelemetry-proto", "otlp", "reading OTLP") from None
 
-__all__ = [
-    "ExportRequest",
-    "ExportedRecords",
-    "MalformedError",
-    "Signal",
-    "attributes_of",
-    "has_ids",
-    "parse_json",
-    "parse_protobuf",
-    "read_json",
-    "read_protobuf",
-    "received_in",
-]
-
 Signal = Literal["traces", "logs"]
 """The content of an export request: spans or log records."""
 

@@ -10,8 +10,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-__all__ = ["UNREAD", "LogNote", "SpanNote", "SpanRecord"]
-
 UNREAD = object()
 """Placeholder: the convention of a span was not determined yet."""
 

@@ -28,8 +28,6 @@ from .requests import OWN_SCOPE, FoundRequest, Reason, read_trace
 if TYPE_CHECKING:
     from ragmeter import RagMeter
 
-__all__ = ["Missing", "Reporter"]
-
 _log = logging.getLogger("ragmeter")
 _MAX_MISSING = 100
 """Maximum number of separate scopes, by missing data: each is logged once."""

@@ -19,8 +19,6 @@ from typing import NamedTuple
 from .letters import collapsed, letters_of, places_of_words, tokens_in, weight_of, words_of
 from .prompt_page import MOST_PLACES, WORDS_IN_A_ROW, Page, grams_of
 
-__all__ = ["Place", "Shown", "align", "stands_for_itself"]
-
 MIN_ALONE = 12
 """A text of fewer letters, or of one word, is too common to be recognised alone: it counts only beside
 another text that was found. A Chinese or Japanese character counts as three letters."""

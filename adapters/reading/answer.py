@@ -22,19 +22,6 @@ from .fields import FIELD_NAMES, OutputString, strings_in
 from .prompts import seen_in_prompts
 from .step import Step
 
-__all__ = [
-    "ANSWER_NAMES",
-    "Said",
-    "choose_answer",
-    "heard",
-    "is_label",
-    "is_long",
-    "is_pasted",
-    "only_asks",
-    "texts_that_said",
-]
-
-
 ANSWER_NAMES = FIELD_NAMES["answer"]
 """Names of fields that state their content; a string under one of them needs no further proof."""
 

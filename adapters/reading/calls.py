@@ -11,11 +11,6 @@ from .letters import letters_of, tokens_in, weight_of
 from .prompt_layout import place_in
 from .step import Step, Unknown
 
-__all__ = [
-    "MAX_CALLS", "UNFINISHED", "UNHEARD", "authors_of", "brief_replies_in", "drafts_for", "is_grade",
-    "last_call", "last_reply", "refusal_before", "response_id_of", "speakers_of",
-]  # fmt: skip
-
 MAX_CALLS = 100
 """Calls of a request that are read at most: the last ones."""
 

@@ -8,8 +8,6 @@ from collections.abc import Iterable, Iterator
 from .fields import ROLES
 from .step import Message
 
-__all__ = ["written_out"]
-
 _TURN = re.compile(
     r"<\|(?:start_header_id|im_start)\|>[ \t]*(\w+)(?:<\|end_header_id\|>)?|<start_of_turn>[ \t]*(\w+)|"
     r"<\|(system|user|assistant|human)\|>|(\[/?INST\])"

@@ -17,8 +17,6 @@ from .step import Step, Unknown
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-__all__ = ["shown_documents"]
-
 _MAX_LEVELS = 8
 """Levels that are followed of replies in prompts of replies."""
 

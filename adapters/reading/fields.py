@@ -21,25 +21,6 @@ from typing import Any, NamedTuple
 
 from ragmeter.metrics import ConfigurationError
 
-__all__ = [
-    "FIELD_NAMES",
-    "ROLES",
-    "OutputString",
-    "Reader",
-    "Spoken",
-    "asked_last",
-    "check_readers",
-    "content_text",
-    "fields_of",
-    "items_of",
-    "message_of",
-    "stored",
-    "stored_under",
-    "strings_in",
-    "text_of_string",
-]
-
-
 FIELD_NAMES: Mapping[str, tuple[str, ...]] = {
     what: tuple(names)
     for what, names in json.loads(

@@ -6,12 +6,6 @@ import json
 import re
 from pathlib import Path
 
-__all__ = [
-    "ANSWER", "CONTENT", "CONTEXT", "CONTEXT_CJK", "CONTEXT_INFLECTED", "CONTEXT_PLURAL", "HISTORY",
-    "INSTRUCTION", "LEADING", "MARK", "OTHER", "PASSAGE", "PASSAGES", "QUESTION", "QUESTION_LABEL",
-    "RULES", "SOURCE", "WIDE",
-]  # fmt: skip
-
 _WORDS = {
     what: "|".join(words)
     for what, words in json.loads(

@@ -16,18 +16,6 @@ from .literals import parsed
 from .records import META, id_of, is_lead, records_in
 from .values import Document
 
-__all__ = [
-    "BLANK",
-    "BRACKETED",
-    "ELEMENT",
-    "LEAST",
-    "Passages",
-    "divided",
-    "is_closed",
-    "longest_texts",
-    "pieces_of",
-]
-
 
 class Passages(NamedTuple):
     """The passages of a text."""

@@ -10,8 +10,6 @@ import html
 import re
 from collections.abc import Iterator
 
-__all__ = ["IDEOGRAPHS", "collapsed", "letters_of", "places_of_words", "tokens_in", "weight_of", "words_of"]
-
 _WORDS = re.compile(r"[^\W_]+")
 _ALONE = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff"
 """Scripts without spaces between words: each character is one word."""

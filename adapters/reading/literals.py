@@ -7,8 +7,6 @@ import json
 import re
 from typing import Any
 
-__all__ = ["literal_in", "parsed"]
-
 
 def parsed(text: str) -> object:
     """Return the object or list in a text of JSON, JSON lines or Python literals; None for any other text."""

@@ -20,8 +20,6 @@ from .stages import to_contexts
 from .step import Message, Step
 from .values import Document
 
-__all__ = ["PromptTemplates", "asked_in", "carried_in", "contexts_in_prompts", "stands_in"]
-
 _QUESTIONS = 3
 _MOST_NAMES = 1_000
 

@@ -31,8 +31,6 @@ from .literals import parsed
 from .records import table_in
 from .step import Message
 
-__all__ = ["place_in", "question_in_prompt"]
-
 _WRAPPED = re.compile(
     rf"<((?:\w+[_-])?(?:{CONTEXT_PLURAL}|search_results|data|notes|results|kb)(?:[_-]\w+)?)"
     r"\b[^>]*>\n?(.+?)</\1>",

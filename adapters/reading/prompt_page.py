@@ -8,8 +8,6 @@ from itertools import accumulate
 
 from .letters import IDEOGRAPHS, collapsed, letters_of, tokens_in, words_of
 
-__all__ = ["MOST_PLACES", "SMALL", "WORDS_IN_A_ROW", "Page", "grams_of"]
-
 MOST_PLACES = 64
 """Places of one text that are compared where texts are cut; no prompt repeats a chunk as often."""
 

@@ -13,18 +13,6 @@ from .align import Shown, align
 from .fields import ROLES
 from .prompt_page import SMALL
 
-__all__ = [
-    "Prompt",
-    "Sent",
-    "new_bytes",
-    "prompt_of",
-    "seen_in_prompts",
-    "shown_in_prompts",
-    "texts_of_content",
-    "turn_in",
-]
-
-
 MAX_PROMPTS = 4_000_000
 """Prompts of more characters together are not compared."""
 

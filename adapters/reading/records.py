@@ -11,8 +11,6 @@ from .label_words import CONTENT, CONTEXT_INFLECTED, PASSAGE, SOURCE
 from .letters import letters_of, weight_of
 from .values import Document
 
-__all__ = ["META", "id_of", "is_lead", "records_in", "table_in"]
-
 _FIELD_LINE = re.compile(
     r"^[ \t]*(?:[-*•] +)?(?P<key>[^\W\d_][\w ]{1,20}?)[ \t]*(?::(?=\s)|：)[ \t]*(?:[|>]-?(?=[ \t]*\n))?",
     re.MULTILINE,

@@ -21,10 +21,6 @@ from .letters import letters_of, weight_of
 from .literals import literal_in
 from .values import Document, documents_in, is_hidden, is_repr, messages_in, opened
 
-__all__ = [
-    "ANY_TOOL", "RetrievalTool", "as_tools", "cut", "flattened", "is_list", "reads_as_retrieved", "tool_for"
-]  # fmt: skip
-
 
 @dataclass(frozen=True, slots=True)
 class RetrievalTool:

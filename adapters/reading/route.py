@@ -15,8 +15,6 @@ from ragmeter.metrics.sample import StageKind
 from .prompts import Prompt, seen_in_prompts
 from .stages import MAX_STAGES, Copied, SeenStage, joined
 
-__all__ = ["Found", "Passage", "Paste", "Route", "candidates", "counted", "runs_around"]
-
 D = TypeVar("D", bound=Copied)
 D_co = TypeVar("D_co", bound=Copied, covariant=True)
 

@@ -13,8 +13,6 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 from ragmeter.metrics import RetrievalStage, RetrievedContext
 from ragmeter.metrics.sample import StageKind
 
-__all__ = ["MAX_STAGES", "SeenStage", "SharedContexts", "joined", "to_contexts", "to_stages"]
-
 MAX_STAGES = 100
 """Maximum stages stored per request: the first ones. An agent may search for hours."""
 

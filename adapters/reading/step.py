@@ -8,8 +8,6 @@ from typing import NamedTuple
 
 from .prompts import Prompt, prompt_of
 
-__all__ = ["Message", "Step", "Unknown"]
-
 
 class Unknown(NamedTuple):
     """Placeholder for a value that was not recorded; None means that there is none."""

@@ -15,25 +15,6 @@ from ragmeter.requests.refusals import is_refusal_reason, refusal_of, refusal_pa
 
 from .fields import FIELD_NAMES, ROLES
 
-__all__ = [
-    "Document",
-    "answer_in",
-    "answer_in_form",
-    "arguments_in",
-    "documents_in",
-    "has_context",
-    "is_broken",
-    "is_hidden",
-    "is_repr",
-    "last_of",
-    "mapping_of",
-    "messages_in",
-    "opened",
-    "query_in",
-    "question_in",
-    "refuses",
-]
-
 MAX_DEPTH = 8
 """Levels of mappings and lists, JSON in JSON among them, that are read."""
 

@@ -17,8 +17,6 @@ from ragmeter.metrics.score import Score, ScoreItem
 from ragmeter.metrics.text.analysis import analyse
 from ragmeter.metrics.text.overlap import Overlap, rouge_l, token_overlap
 
-__all__ = ["AnswerOverlap", "OverlapBackend"]
-
 OverlapBackend = Literal["unicode", "rouge-score"]
 """``unicode``: ragmeter's tokens, for every script. ``rouge-score``: the package of that name."""
 

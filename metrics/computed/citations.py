@@ -21,8 +21,6 @@ from ragmeter.metrics.text.terms import credit, find_terms, search_terms
 from .lexical import WINDOW_THRESHOLD
 from .precision_recall_f1 import MOST_ITEMS
 
-__all__ = ["Citations"]
-
 
 @dataclass(frozen=True)
 class Citations(ComputedMetric):

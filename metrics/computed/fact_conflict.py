@@ -14,8 +14,6 @@ from ragmeter.metrics.score import Score, ScoreItem
 from ._claims import Claims, claims_of
 from .precision_recall_f1 import MOST_ITEMS
 
-__all__ = ["FactConflict"]
-
 
 @dataclass(frozen=True)
 class FactConflict(ComputedMetric):

@@ -11,8 +11,6 @@ from ragmeter.metrics.score import Score, ScoreItem
 from ._matching import chunk_ids
 from .precision_recall_f1 import MOST_ITEMS
 
-__all__ = ["IdPrecisionRecall"]
-
 _NO_CHUNK = "nothing was retrieved"
 _NO_ID = "no golden id"
 

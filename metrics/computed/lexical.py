@@ -22,15 +22,6 @@ from ragmeter.metrics.text.overlap import coverage
 from ._ranking import average_precision
 from .precision_recall_f1 import MOST_ITEMS
 
-__all__ = [
-    "WHOLE_THRESHOLD",
-    "WINDOW_THRESHOLD",
-    "LexicalContextPrecision",
-    "LexicalContextRecall",
-    "LexicalEntityRecall",
-    "LexicalQueryCoverage",
-]
-
 WINDOW_THRESHOLD = 0.62
 """Least coverage of a sentence by two consecutive sentences that counts as attributed."""
 

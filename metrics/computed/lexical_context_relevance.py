@@ -33,8 +33,6 @@ from ragmeter.metrics.text.tokens import words_beginning
 
 from .precision_recall_f1 import MOST_ITEMS
 
-__all__ = ["LexicalContextRelevance"]
-
 _FEW_TERMS = 40
 """Most topic words for which it costs less to stem only the words of a chunk that begin like one of them."""
 _MOST_WORK = 2_000_000

@@ -17,8 +17,6 @@ from ._claims import claims_of
 from .lexical import WINDOW_THRESHOLD
 from .precision_recall_f1 import MOST_ITEMS
 
-__all__ = ["LexicalContextUtilization"]
-
 
 @dataclass(frozen=True)
 class LexicalContextUtilization(ComputedMetric):

@@ -15,8 +15,6 @@ from ragmeter.metrics.text.terms import compared_terms, credit_each
 
 from ._claims import Claims, claims_of
 
-__all__ = ["LexicalGroundedness"]
-
 _CARRIED = 0.5
 """Share of missing claiming words above which a sentence counts as unsupported by the chunks."""
 

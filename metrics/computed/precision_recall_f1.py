@@ -16,8 +16,6 @@ from ragmeter.metrics.score import Score, ScoreItem, ScoreMethod
 
 from ._matching import Components, Matcher, MatchingBackend, MatchingStrategy, TruthMatch
 
-__all__ = ["MOST_ITEMS", "PrecisionRecallF1"]
-
 MOST_ITEMS: Final = 500
 """Most evidence items per score; a chunk of megabytes has more sentences than anyone reads."""
 # A request has a hundred items or more, whose fields are known to have the right types: validating each again

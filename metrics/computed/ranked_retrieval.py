@@ -18,8 +18,6 @@ from ._matching import Matcher, MatchingBackend, MatchingStrategy, chunk_ids
 from ._ranking import average_precision, ndcg, reciprocal_rank
 from .precision_recall_f1 import MOST_ITEMS
 
-__all__ = ["RankedRetrieval"]
-
 
 @dataclass(frozen=True)
 class RankedRetrieval(ComputedMetric):

@@ -17,8 +17,6 @@ from ragmeter.metrics.text.refusals import SentenceKind, asks_back, greets, sent
 
 from .precision_recall_f1 import MOST_ITEMS
 
-__all__ = ["Refusal"]
-
 _FIRST = 2
 """Sentences at the beginning in which a refusal qualifies the whole answer."""
 _WHOLE = re.compile(r"\b(?:answer|help|assist|reply)\b|ответ|помочь|回答|帮")

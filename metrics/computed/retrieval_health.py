@@ -19,8 +19,6 @@ from ragmeter.metrics.text.analysis import analyse, analyse_all, comparable_toke
 from ._repetition import Repetition, repetitions
 from .precision_recall_f1 import MOST_ITEMS
 
-__all__ = ["RetrievalHealth"]
-
 _NO_LETTER = re.compile(r"[\W_]+")
 _END = 200
 _LETTERS = 8

@@ -29,8 +29,6 @@ from ._document_outcomes import (
 from ._matching import Matcher, MatchingStrategy
 from .precision_recall_f1 import MOST_ITEMS
 
-__all__ = ["NOTHING_LOST", "RetrievalFunnel", "RightDocumentLoss"]
-
 NOTHING_LOST: Final = "none"
 
 MOST_STAGES: Final = 12

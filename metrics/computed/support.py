@@ -21,8 +21,6 @@ from ragmeter.metrics.text.tokens import has_han, line_tokens, normalise, runs_o
 
 from ._claims import FACT, Claims, claims_of
 
-__all__ = ["Support"]
-
 _OFF = 0.05
 """Deduction for each word of the longest unsupported run, and for a fact as for `FACT` words."""
 _LONGEST_RUN = 5

@@ -5,8 +5,6 @@
 
 from .word_lists import read_entries
 
-__all__ = ["ENDS_IF_CAPITAL", "HYPHENATED", "NEVER_ENDS", "NEVER_LAST", "NUMBER_WORDS", "STARTERS"]
-
 _LISTS = read_entries("sentence_ends")
 
 NEVER_ENDS = frozenset(_LISTS["never_ends"])

@@ -30,17 +30,6 @@ from .tokens import (
     tokens_of_runs,
 )
 
-__all__ = [
-    "Analysis",
-    "analyse",
-    "analyse_all",
-    "comparable_tokens",
-    "forget_texts",
-    "latest",
-    "limit_texts",
-    "shared",
-]
-
 T = TypeVar("T")
 
 _REMEMBERED_MIB = 40

@@ -9,8 +9,6 @@ from functools import lru_cache
 
 from .word_lists import read_lines
 
-__all__ = ["BREAKS", "HAN", "OTHER_THAN_RUSSIAN", "WIDE", "character_class", "marks"]
-
 HAN = "\u3005\u3007\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
 """The Han characters, as the inside of a regular expression's character class."""
 

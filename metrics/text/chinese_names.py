@@ -13,8 +13,6 @@ from .han_names import stands_in_han
 from .han_words import COMPOUND_SURNAMES, GIVEN, PLACES, SURNAMES, WORDS
 from .word_lists import read_pattern, read_words
 
-__all__ = ["chinese_names"]
-
 _PLACE = re.compile("|".join(sorted(PLACES, key=lambda place: (-len(place), place))))
 _DOTTED = re.compile(rf"[{HAN}]{{1,8}}(?:[·・•‧][{HAN}]{{1,8}})+")
 _RUN = re.compile(f"[{HAN}]+")

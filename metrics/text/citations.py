@@ -10,8 +10,6 @@ import re
 from .analysis import Analysis, analyse
 from .word_lists import read_pattern
 
-__all__ = ["cited_numbers", "marks_inside", "without_marks"]
-
 # At most two digits: [2024] is a year. No link [1](url), and no definition of a footnote [^1]: ...
 _MARK = re.compile(
     r"[\[【［]\s*(?:\^|(?:sources?|src|ref|reference|doc(?:ument)?s?|chunks?|passages?|context|"

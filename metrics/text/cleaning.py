@@ -14,8 +14,6 @@ from html.entities import html5
 from .characters import BREAKS, HAN, OTHER_THAN_RUSSIAN
 from .word_lists import read_entries
 
-__all__ = ["clean"]
-
 _ELEMENTS = read_entries("elements")
 _BLOCKS, _INLINE, _CELLS = _ELEMENTS["blocks"], _ELEMENTS["inline"], _ELEMENTS["cells"]
 _NAME = "|".join(sorted((*_BLOCKS, *_INLINE, *_CELLS, "br"), key=len, reverse=True))

@@ -7,8 +7,6 @@ text that uses capitals the capital letter decides; they are needed only where i
 from .stems import STOP_WORDS
 from .word_lists import read_entries, read_words
 
-__all__ = ["ASKING", "COMMON", "MATERIAL", "NAMES", "NOT_NAMES", "OPENERS", "ORDINALS", "SUBJECTS", "TITLES"]
-
 _LISTS = read_entries("beside_names")
 
 COMMON = read_words("common")

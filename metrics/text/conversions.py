@@ -6,8 +6,6 @@
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import product
 
-__all__ = ["agree", "same_amounts"]
-
 _KINDS = (
     {"ms": 0.001, "s": 1.0, "min": 60.0, "h": 3600.0, "day": 86_400.0, "week": 604_800.0},
     {"month": 1.0, "year": 12.0},

@@ -3,8 +3,6 @@
 from collections.abc import Collection
 from decimal import Decimal
 
-__all__ = ["is_sum", "rounds"]
-
 
 def is_sum(number: float, known: Collection[float], *, doubled: bool) -> bool:
     """Return whether a number is the sum or difference of two of these, or, if `doubled`, twice one."""

@@ -7,8 +7,6 @@ name may be common knowledge.
 import re
 from collections.abc import Iterator
 
-__all__ = ["absent_designations", "other_designation"]
-
 _DESIGNATION = re.compile(
     r"(?<![A-Za-zА-Яа-яЁё\d-])([A-ZА-ЯЁ][^\W\d_]{0,9})(-?)(\d+(?:\.\d+)*[A-Za-z]?)(?![A-Za-zА-Яа-яЁё\d-])"
 )

@@ -12,8 +12,6 @@ from ragmeter.metrics._process.lazy_attribute import lazy_attribute
 from .analysis import analyse, latest
 from .tokens import MARK
 
-__all__ = ["EncodedPair", "encode", "encoded_pair"]
-
 _ALPHABET_SIZE = 0x110000
 
 

@@ -21,16 +21,6 @@ from .names import Name, NameIndex, Word, compose, name_of, stable_part
 from .quantities import quantities
 from .tokens import has_han, normalise
 
-__all__ = [
-    "EntityFinder",
-    "EntityMatch",
-    "EntityTier",
-    "distinct_entities",
-    "entity_evidence",
-    "normalise_entity",
-    "stands_in",
-]
-
 EntityTier = Literal["string", "number", "accents", "stems", "han"]
 """Tiers by which an entity counts as mentioned. ``string``: the same letters at word boundaries, whatever the
 width, quotes and articles, and whatever the case if it does not distinguish a name from a word. ``number``:

@@ -29,8 +29,6 @@ from .tokens import normalise
 from .units import UNIT_WORDS
 from .word_lists import read_pattern
 
-__all__ = ["Fact", "absent_facts", "nearest_sentence"]
-
 _DASHES = str.maketrans(dict.fromkeys("‑–‐‒−—", "-"))
 _SPACES = re.compile(r"\s+")
 _DEGREE = re.compile(r"(?<=[0-9])\s?º")

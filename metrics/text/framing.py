@@ -18,8 +18,6 @@ from .terms import compared_terms, terms_of_line
 from .tokens import has_han, normalise
 from .word_lists import read_entries, read_pattern
 
-__all__ = ["claim_terms", "claim_texts", "fenced_code"]
-
 _HAN_REPLY = read_pattern("framing.han_reply")
 _REPLY = read_pattern("framing.reply")
 """The beginning of a sentence that only agrees or disagrees: what follows it claims."""

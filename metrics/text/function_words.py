@@ -10,8 +10,6 @@ from functools import lru_cache
 from .stems import stem
 from .word_lists import read_words
 
-__all__ = ["RUSSIAN_FUNCTION_WORDS", "has_cyrillic", "russian_function_stems"]
-
 _CYRILLIC = re.compile("[\u0400-\u04ff]")
 
 RUSSIAN_FUNCTION_WORDS = read_words("russian_function")

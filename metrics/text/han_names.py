@@ -10,8 +10,6 @@ lists are not detected: then the name counts as mentioned.
 from .han_words import GIVEN, PLACES, SURNAMES, WORDS
 from .tokens import has_han
 
-__all__ = ["stands_in_han", "without_suffix"]
-
 _HAN_SUFFIXES = ("市", "省", "县", "區", "区", "縣")
 _NUMERALS = frozenset("〇零一二两三四五六七八九十百千万亿")
 _WINDOW = 4

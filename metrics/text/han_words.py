@@ -6,8 +6,6 @@ selection from general knowledge, no dictionary.
 
 from .word_lists import read_words
 
-__all__ = ["COMPOUND_SURNAMES", "GIVEN", "PLACES", "SURNAMES", "WORDS"]
-
 PLACES = read_words("han_places")
 """Names without a suffix that would identify them."""
 

@@ -12,8 +12,6 @@ from typing import Any
 
 from ragmeter.metrics._process import fork
 
-__all__ = ["jieba_cut"]
-
 _loading = fork.lock()
 
 

@@ -11,8 +11,6 @@ from .analysis import Analysis
 from .scripts import script_of
 from .word_lists import read_entries
 
-__all__ = ["language_of"]
-
 _READ_CHARACTERS = 2_000
 _KANA = re.compile("[\u3041-\u30ff\u31f0-\u31ff\uff66-\uff9f]")
 _UKRAINIAN = re.compile("[ґєії]", re.IGNORECASE)

@@ -17,8 +17,6 @@ from .characters import BREAKS, HAN, OTHER_THAN_RUSSIAN, WIDE
 from .cleaning import clean
 from .lines import Line, Ordinals, Structure, read_lines
 
-__all__ = ["exact_key", "has_layout", "key_of", "units"]
-
 _BREAK = re.compile("\r\n?|[\x0b\x0c\x85\u2028]")
 _OTHER_ASCII_SPACES = "\t\x1c\x1d\x1e\x1f"
 _LETTER_OR_DIGIT = re.compile(r"[^\W_]")

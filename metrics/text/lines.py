@@ -9,8 +9,6 @@ from enum import Enum
 
 from .characters import WIDE
 
-__all__ = ["Line", "Ordinals", "Structure", "read_lines"]
-
 _QUOTE = re.compile(r" {0,3}((?:> ?)+)")
 _COMPARISON = re.compile(r"> ?\d")
 _FENCE = re.compile(r"(```+|~~~+)")

@@ -19,8 +19,6 @@ from .russian_names import name_stems
 from .tokens import has_han
 from .word_lists import read_pattern
 
-__all__ = ["named_entities"]
-
 _MOST_ENTITIES = 200
 """Most entities of one reference; an answer usually has a handful."""
 _MOST_WORDS = 8

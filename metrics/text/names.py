@@ -17,8 +17,6 @@ from .common_words import ASKING, COMMON, NAMES, SUBJECTS
 from .russian_names import same_russian_name
 from .stems import STOP_WORDS, stem
 
-__all__ = ["Name", "NameIndex", "NameTier", "Word", "compose", "name_of", "stable_part"]
-
 NameTier = Literal["string", "accents", "stems"]
 TIERS: tuple[NameTier, ...] = ("string", "accents", "stems")
 

@@ -15,8 +15,6 @@ from .terms import held_in_line, search_terms, sentence_lines, terms_of_line
 from .tokens import has_han, is_han
 from .word_lists import read_pattern
 
-__all__ = ["Denial", "denials"]
-
 _NEGATION = read_pattern("negation.negation")
 _QUICK = ("not", "n't", "never", "no ")
 _QUICK_ELSEWHERE = (*_QUICK, "n’t", "не", "нельзя", "никогда", "不", "没", "未", "无法", "并非")

@@ -8,8 +8,6 @@ from functools import cache
 
 from .word_lists import read_entries
 
-__all__ = ["small_value", "spelled_values", "spells"]
-
 _WORDS = read_entries("spelled_numbers")
 _SPELLED = _WORDS.keys() | {f"{tens}{ones}" for tens in range(2, 10) for ones in range(1, 10)}
 """Numbers whose words are known."""

@@ -6,8 +6,6 @@ nothing is rounded and numbers of any length are read.
 
 import re
 
-__all__ = ["HAN_DIGITS", "HAN_NUMERAL", "decimal", "han_value", "roman_value", "shift"]
-
 HAN_DIGITS = ("零〇", "一", "二两兩", *"三四五六七八九")
 """By value, the characters that may represent a digit."""
 _HAN_DIGITS = {digit: value for value, written in enumerate(HAN_DIGITS) for digit in written}

@@ -9,8 +9,6 @@ from typing import NamedTuple
 from .analysis import analyse
 from .encoding import encode
 
-__all__ = ["Overlap", "coverage", "lcs_length", "rouge_l", "token_f1", "token_overlap"]
-
 _ARTICLES = frozenset({"a", "an", "the"})
 
 

@@ -14,8 +14,6 @@ from .numerals import HAN_NUMERAL, decimal, han_value, roman_value, shift
 from .times import may_have_times, times
 from .units import PREFIX, PREFIX_ENDS, SCALE, SCALES, UNIT, UNIT_STARTS, scale_of, units_of
 
-__all__ = ["Quantity", "has_worded_numbers", "may_hold", "number_keys", "quantities"]
-
 
 class Quantity(NamedTuple):
     """A number, or a range of two, in a text."""

@@ -14,8 +14,6 @@ from .terms import sentence_terms
 from .tokens import has_han, is_han
 from .word_lists import read_entries, read_pattern
 
-__all__ = ["CHINESE_FUNCTION", "asks", "topic_terms"]
-
 # Removed before bigrams are made, or their pieces would count as topics; the longest first.
 _CHINESE = read_pattern("question_words.chinese")
 CHINESE_FUNCTION = frozenset(

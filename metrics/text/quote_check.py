@@ -12,8 +12,6 @@ from .named_entities import named_entities
 from .sentences import sentences
 from .tokens import content_tokens, tokens
 
-__all__ = ["is_answer_from", "is_restatement", "is_sentence_of", "stands_as_entity"]
-
 _LEAST_SHARED = 0.5
 """Least share of a restatement's content words that its text has; names for pronouns come from there, too."""
 _NEGATIONS = frozenset({"no", "not", "nor", "never", "without"})

@@ -14,8 +14,6 @@ from .characters import HAN
 from .function_words import has_cyrillic
 from .word_lists import read_lines
 
-__all__ = ["LANGUAGES", "SentenceKind", "asks_back", "greets", "sentence_kinds"]
-
 LANGUAGES = ("en", "ru", "zh")
 """Languages in which refusals are recognised."""
 

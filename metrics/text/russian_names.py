@@ -9,8 +9,6 @@ from functools import lru_cache
 
 from .word_lists import read_entries
 
-__all__ = ["name_stems", "same_russian_name"]
-
 _DECLENSIONS = {
     declension: tuple(ending.strip("-") for ending in endings)
     for declension, endings in read_entries("declensions").items()

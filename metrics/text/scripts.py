@@ -12,8 +12,6 @@ from .analysis import Analysis
 from .characters import character_class
 from .word_lists import read_entries
 
-__all__ = ["script_of", "share_a_script"]
-
 _SCRIPTS = {name: character_class(spans) for name, (_, *spans) in read_entries("scripts").items()}
 _PATTERNS = {name: re.compile(f"[{letters}]+") for name, letters in _SCRIPTS.items()}
 _NOT_LATIN = re.compile(f"[{''.join(_SCRIPTS.values())}]")

@@ -13,8 +13,6 @@ from .characters import HAN
 from .cleaning import clean
 from .layout import units
 
-__all__ = ["RULES", "sentences", "sentences_of"]
-
 _CLOSERS = "\"'”’»›)\\]}」』）】》〉＂＇"
 # Danda, Ethiopic, Khmer, Burmese and the other marks that never occur inside a word.
 _WIDE = "。！？；｡।॥։።፧፨។៕။᠃"

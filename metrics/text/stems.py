@@ -10,8 +10,6 @@ from functools import lru_cache
 
 from ragmeter.metrics._process import fork
 
-__all__ = ["CONTENT", "MARK", "STOP_WORDS", "stem"]
-
 STOP_WORDS = frozenset(
     "a an the of to in on at by for and or is are was were be been being it its this that these "
     "those with as from has have had not but which who whom their they he she his her you your we "

@@ -12,8 +12,6 @@ from rapidfuzz.distance import LCSseq
 
 from ragmeter.metrics.errors import TooLongError
 
-__all__ = ["lcs_of_encoded", "lcs_rows"]
-
 _UNINTERRUPTED_CELLS = 300_000_000
 """Most pairs of tokens in one call of rapidfuzz, which keeps the interpreter lock: 50 ms."""
 

@@ -18,29 +18,6 @@ from .function_words import has_cyrillic, russian_function_stems
 from .stems import CONTENT, MARK
 from .tokens import LEAST_HAN, is_han, runs_of_line, words_beginning
 
-__all__ = [
-    "SearchTerms",
-    "Vocabulary",
-    "absent_runs",
-    "as_written",
-    "compared_terms",
-    "credit",
-    "credit_each",
-    "find_terms",
-    "held_in_line",
-    "in_order",
-    "present",
-    "search_terms",
-    "sentence_lines",
-    "sentence_others",
-    "sentence_terms",
-    "terms_of_line",
-    "together",
-    "vocabulary_of",
-    "word_lines",
-    "words_with",
-]
-
 _PAIRS = re.compile(f"^[{HAN}]{{2}}$", re.MULTILINE)
 _SINGLE = re.compile(f"^[{HAN}]$", re.MULTILINE)
 _OTHERS = re.compile(f"^(?:[^{HAN}\n].*|[{HAN}])$", re.MULTILINE)

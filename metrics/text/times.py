@@ -9,8 +9,6 @@ from collections.abc import Iterator, Sequence
 
 from .numerals import han_value
 
-__all__ = ["may_have_times", "same_times", "times"]
-
 _PARTS = {
     0: "a morning утра 凌晨 清晨 早上 早晨 上午 早",
     10: "дня 中午",

@@ -8,18 +8,6 @@ import re
 
 from .word_lists import read_entries
 
-__all__ = [
-    "PREFIX",
-    "PREFIX_ENDS",
-    "SCALE",
-    "SCALES",
-    "UNIT",
-    "UNIT_STARTS",
-    "UNIT_WORDS",
-    "scale_of",
-    "units_of",
-]
-
 _UNITS: dict[str, frozenset[str]] = {}
 for _name, _spellings in read_entries("units").items():
     for _spelling in _spellings:

@@ -4,8 +4,6 @@ import re
 from functools import cache
 from pathlib import Path
 
-__all__ = ["read_entries", "read_lines", "read_pattern", "read_words"]
-
 _FOLDER = Path(__file__).with_name("words")
 
 
