@@ -139,10 +139,11 @@ def instrument(
 
 def _check_defaults(meter: object) -> None:
     """Reject what a handler without options would reject."""
-    from ._unseen import retrieval_rules  # noqa: PLC0415 -- importing adapters stays cheap
+    from .reading.results import as_tools  # noqa: PLC0415 -- importing adapters stays cheap
 
     check_meter(meter)
-    retrieval_rules((), ())
+    for option in ("retrieval_tools", "retrieval_functions"):
+        as_tools((), option)
 
 
 def _attach_imported(name: str) -> None:
