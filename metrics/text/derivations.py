@@ -22,6 +22,8 @@ def rounds(exact: float, said: float, how: str) -> bool:
             stands for the next ones, too (about 25 for 27); ``scaled``: correctly rounded to its digits, at
             least two; ``exactly``: neither.
     """
+    if how == "exactly" or abs(exact - said) > 0.5 * max(abs(exact), abs(said)):
+        return False  # most numbers, at once
     _, digits, exponent = Decimal(str(said)).normalize().as_tuple()
     place = 10.0 ** int(exponent)
     if how == "scaled":

@@ -21,7 +21,7 @@ from .derivations import is_sum, rounds
 from .designations import absent_designations, other_designation
 from .number_words import small_value, spelled_values, spells
 from .numerals import HAN_DIGITS, decimal, roman_value
-from .quantities import Quantity, has_worded_numbers, quantities
+from .quantities import ROMAN_CENTURY, Quantity, has_worded_numbers, quantities
 from .stems import CONTENT
 from .terms import Vocabulary, held_in_line, search_terms, sentence_lines
 from .times import may_have_times, same_times
@@ -134,7 +134,7 @@ def _values(known: Analysis) -> frozenset[str]:
     """Return the numbers in any notation. For ``known.memoize(_values)``."""
     found = known.memoize(_figures)
     low = known.plain.lower()
-    if not (has_worded_numbers(low) or may_have_times(low) or _CENTURY.search(low)):
+    if not (has_worded_numbers(low) or may_have_times(low) or ROMAN_CENTURY.search(low)):
         return found
     read = quantities(flat(known.plain))
     return found.union(_value_and_unit(key)[0] for one in read for key in one.keys)
@@ -311,7 +311,8 @@ class _Sources:
 
     @lazy_attribute
     def _spelled(self) -> frozenset[str]:
-        return spelled_values(self.low)
+        words = [one.marked_runs if one.has_han else one.marked_tokens for one in self.texts]
+        return spelled_values(self.low, chain.from_iterable(words))
 
     def has_date(self, said: str, at: int) -> bool:
         """Return whether a chunk has the date at an index of a sentence, in any notation."""

@@ -4,6 +4,7 @@
 """
 
 import re
+from collections.abc import Iterable
 from functools import cache
 
 from .word_lists import read_entries
@@ -15,11 +16,13 @@ _PARTS = {**read_entries("number_parts")}
 for _value, _forms in read_entries("cardinals").items():
     _PARTS[_value] = [*_PARTS.get(_value, ()), *_forms]
 _LEAST_SCALE = 1000.0
-_WORD = re.compile("[a-zа-я]+")
 _EXACT = frozenset(form for forms in _PARTS.values() for form in forms if form.isalpha())
 """The forms that are one word; the others are regular expressions."""
 _STEMS = frozenset(
-    max(_WORD.findall(form), key=len) for forms in _PARTS.values() for form in forms if not form.isalpha()
+    max(re.findall("[a-zа-я]+", form), key=len)
+    for forms in _PARTS.values()
+    for form in forms
+    if not form.isalpha()
 )
 """The longest word in each of those."""
 
@@ -55,17 +58,21 @@ def _run_pattern() -> tuple[re.Pattern[str], re.Pattern[str]]:
     return re.compile(rf"(?:{word})(?![a-zа-я])"), re.compile(rf"(?<![a-zа-я]){part}(?:[ -](?:and )?{part})*")
 
 
-def spelled_values(text: str) -> frozenset[str]:
-    """Return the numbers of English and Russian words in a text in lower case, ё as е: two hundred and five."""
-    # Most texts have none, which takes a tenth of the search.
-    if _EXACT.isdisjoint(_WORD.findall(text)) and not any(stem in text for stem in _STEMS):
+def spelled_values(text: str, words: Iterable[str]) -> frozenset[str]:
+    """Return the numbers of English and Russian words in a text in lower case, ё as е: two hundred and five.
+
+    Args:
+        text: The text.
+        words: Its words: most texts have none for a number, which takes a tenth of the search.
+    """
+    if _EXACT.isdisjoint(words) and not any(stem in text for stem in _STEMS):
         return frozenset()
     word, run = _run_pattern()
     values = list(map(float, _PARTS))
     found: set[str] = set()
-    for words in run.finditer(text):
+    for run_found in run.finditer(text):
         whole = section = 0.0
-        for one in word.finditer(words[0]):
+        for one in word.finditer(run_found[0]):
             value = values[int((one.lastgroup or "n0")[1:])]
             if value >= _LEAST_SCALE or one[0] in ("hundred", "dozen"):
                 section = (section or 1.0) * value

@@ -49,7 +49,7 @@ _CENTURY = re.compile(
 _DECADE = re.compile(r"(?:'?s|-?(?:е|х|ые|ых)(?: (?:годы|годов|годах|гг?\.?))?)(?!\w)|年代")
 _YEAR = re.compile(rf"{_ORDINAL_END}? ?(?:год[а-я]{{0,2}}|гг?\.?)(?!\w)|-(?:го|м|й)(?!\w)| ?年(?!代|级)")
 _ERA = re.compile(r" ?(?:bce?(?!\w)|b\. ?c\.(?: ?e\.)?|до н\. ?э\.?|до нашей эры)")
-_ROMAN_CENTURY = re.compile(
+ROMAN_CENTURY = re.compile(
     r"([ivx](?<!\w[ivx])[ivx]{0,5})(?:-[а-я]{1,3})? (?:век[а-я]{0,3}|столети[а-я]{1,2}|вв?\.|century)"
 )
 _COMPOUND = re.compile(r"[亿億](\d{1,4})[万萬]")  # 3亿5000万
@@ -256,7 +256,7 @@ def _han_numerals(text: str) -> Iterable[_Number]:
 
 
 def _roman_centuries(text: str) -> Iterable[Quantity]:
-    for match in _ROMAN_CENTURY.finditer(text):
+    for match in ROMAN_CENTURY.finditer(text):
         value = roman_value(match[1])
         if value is not None:
             key = frozenset((f"number:{value}|century",))
