@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
-from inspect import signature
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ragmeter.metrics import ConfigurationError
@@ -132,8 +131,6 @@ def instrument(
             _awaited[name] = meter
     for name in later:
         after_import(FRAMEWORKS[name].core, _ON_IMPORT[name])
-        if FRAMEWORKS[name].core in sys.modules:  # by another thread, in the meantime
-            _attach_imported(name)
     return meter
 
 
@@ -237,6 +234,8 @@ def options_by_framework(
 
 
 def _keywords(handler: Callable[..., object]) -> frozenset[str]:
+    from inspect import signature  # noqa: PLC0415 -- importing adapters stays cheap
+
     parameters = signature(handler).parameters.values()
     return frozenset(item.name for item in parameters if item.kind is item.KEYWORD_ONLY)
 

@@ -10,7 +10,6 @@ import atexit
 import json
 import os
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ragmeter.adapters import FRAMEWORKS, is_installed
@@ -46,7 +45,7 @@ class _Process:
             if self._display is None:
                 beside.remove(self.join)  # the meter made here needs none
                 try:
-                    self._shown().attach()
+                    self._ready_display().attach()
                 except RagmeterError as error:
                     _say(str(error))
                 finally:
@@ -54,10 +53,10 @@ class _Process:
 
     def join(self, theirs: Sequence[Exporter]) -> Iterable[Exporter]:
         """Return the exporters to add to a meter of the program."""
-        return self._shown().join(theirs)
+        return self._ready_display().join(theirs)
 
-    def _shown(self) -> Display:
-        from .display import Display  # noqa: PLC0415 -- likewise
+    def _ready_display(self) -> Display:
+        from .display import Display  # noqa: PLC0415 -- brings the SDK
 
         self._display = self._display or Display(self._plan)
         return self._display
@@ -89,12 +88,12 @@ def begin() -> None:
     beside.append(process.join)
     for one in installed:
         after_import(one.core, process.attach)
-        if one.core in sys.modules:
-            process.attach()
 
 
 def _has_workers() -> bool:
     """Return whether the process had others; those that still run are known on Linux only."""
+    from pathlib import Path  # noqa: PLC0415 -- every process of the program imports this module
+
     return os.times().children_user > 0 or any(
         place.read_text() for place in Path("/proc/self/task").glob("*/children")
     )

@@ -8,16 +8,15 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
-from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
 
 
 def after_import(module: str, function: Callable[[], object]) -> None:
-    """Call a function after the first import of a module that is not imported yet.
+    """Call a function after the first import of a module: at once, if the module is imported already.
 
-    It is called in the importing thread, once however often it was given, and must not raise.
+    It is called in the importing thread, for one import once however often it was given, and must not raise.
 
     Args:
         module: The module's full name.
@@ -28,9 +27,11 @@ def after_import(module: str, function: Callable[[], object]) -> None:
     functions = _finder.awaited.setdefault(module, [])
     if function not in functions:
         functions.append(function)
+    if module in sys.modules:  # perhaps only since the last line, by another thread
+        _finder.report(module)
 
 
-class _Finder(MetaPathFinder):
+class _Finder:
     """Finds awaited modules as the other finders do, with a loader that reports the end of their import."""
 
     def __init__(self) -> None:
@@ -49,6 +50,11 @@ class _Finder(MetaPathFinder):
                     spec.loader = _Loader(spec.loader)  # type: ignore[assignment]
                 return spec
         return None
+
+    def report(self, module: str) -> None:
+        """Call the functions that wait for a module."""
+        for function in self.awaited.pop(module, ()):
+            function()
 
 
 class _Loader:
@@ -71,8 +77,7 @@ class _Loader:
         if module.__spec__ is not None:
             module.__spec__.loader = self._own
         self._own.exec_module(module)
-        for function in _finder.awaited.pop(module.__name__, ()):
-            function()
+        _finder.report(module.__name__)
 
 
 _finder = _Finder()

@@ -113,7 +113,7 @@ assert not loaded(), loaded()
             assert counts() == [0, 0]
             assert second.stats().internal_errors == {"langchain.attach": 1}
             """,
-            id="an error of ours is contained",
+            id="an error while attaching is contained",
         ),
     ],
 )
