@@ -16,6 +16,7 @@ from ragmeter.adapters._unseen import Lookout, read_results, retrieved_by_shape
 from ragmeter.adapters.reading.answer import heard, is_label, is_pasted
 from ragmeter.adapters.reading.calls import last_call, refusal_before, response_id_of, speakers_of
 from ragmeter.adapters.reading.contexts import shown_documents
+from ragmeter.adapters.reading.fields import CONVERSATION_KEYS, USER_KEYS
 from ragmeter.adapters.reading.prompt_documents import asked_in, carried_in, stands_in
 from ragmeter.adapters.reading.prompt_layout import question_in_prompt
 from ragmeter.adapters.reading.route import candidates
@@ -37,8 +38,6 @@ from ._results import note_unseen
 from ._state import Ending, OpenRequest, RetrievalNote
 
 NOTHING_SAID = RequestScope()
-USER_KEYS = ("user_id",)
-CONVERSATION_KEYS = ("session_id", "thread_id", "conversation_id")
 
 
 def has_retrieved(request: OpenRequest) -> bool:

@@ -28,13 +28,13 @@ from ragmeter.adapters._other_spans import (
 )
 from ragmeter.adapters._snapshots import bytes_of_new
 from ragmeter.adapters._unseen import may_show
-from ragmeter.adapters.reading.fields import Reader
+from ragmeter.adapters.reading.fields import CONVERSATION_KEYS, USER_KEYS, Reader
 from ragmeter.adapters.reading.stages import joined
 from ragmeter.requests.lone_retrieval import LoneRetrieval, Surroundings, recent
 from ragmeter.requests.scope import current_scope, is_suppressed
 
 from ._answers import note_output
-from ._build import CONVERSATION_KEYS, NOTHING_SAID, USER_KEYS, build_run, first_text, has_retrieved
+from ._build import NOTHING_SAID, build_run, first_text, has_retrieved
 from ._passages import documents_beside_answer, documents_given
 from ._payloads import Question, document_lists, field_of, find_question, last_refusal, snapshot_documents
 from ._results import note_unseen

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from opentelemetry.trace import SpanContext, TraceFlags
 
+from ragmeter.adapters.reading.fields import CONVERSATION_KEYS, USER_KEYS
 from ragmeter.adapters.reading.stages import SeenStage, SharedContexts, to_stages
 from ragmeter.adapters.reading.values import Document, mapping_of, opened
 from ragmeter.exporters.protocol import RagRun, Retrieval
@@ -23,8 +25,15 @@ from .requests import FoundRequest
 _LISTS = ("contexts", "context_ids", "alternative_answers")
 _REFERENCES = [(f"ragmeter.reference.{name}", name) for name in ("answer", *_LISTS)]
 _CONVERSATION = ("session.id", "langfuse.session.id", "gen_ai.conversation.id")
-_CONVERSATION_NAMES = ("session_id", "sessionId", "thread_id", "threadId", "conversation_id", "conversationId")
-"""Names of a conversation's id in a request's metadata."""
+
+
+def _also_in_camel_case(names: Sequence[str]) -> list[str]:
+    """Return each name, and as JavaScript writes it: ``sessionId``."""
+    return [form for name in names for form in (name, re.sub("_(.)", lambda found: found[1].upper(), name))]
+
+
+_CONVERSATION_NAMES = _also_in_camel_case(CONVERSATION_KEYS)
+_USER_NAMES = _also_in_camel_case(USER_KEYS)
 _METADATA = (
     "ragmeter.metadata.",
     "traceloop.association.properties.",
@@ -37,7 +46,6 @@ _PLAIN = ("index_version", "prompt_version")
 """Metadata attributes without a prefix: the index and the prompt that were used."""
 _MODEL = ("gen_ai.response.model", "gen_ai.request.model", "llm.model_name")
 _USER = ("user.id", "langfuse.user.id", "enduser.id")
-_USER_NAMES = ("user_id", "userId")
 
 
 def is_scorable(found: FoundRequest) -> bool:

@@ -29,6 +29,10 @@ FIELD_NAMES: Mapping[str, tuple[str, ...]] = {
 }
 """Usual names of fields with content in frameworks and applications, the most specific first."""
 
+CONVERSATION_KEYS = ("session_id", "thread_id", "conversation_id")
+USER_KEYS = ("user_id",)
+"""Names, in a request's metadata, of the ids of its conversation and its user."""
+
 MAX_ITEMS = 200
 """Maximum number of an object's fields, and of a sequence's entries, that are read; of a longer one both
 ends."""
