@@ -47,7 +47,7 @@ _HEADING = re.compile(
     re.IGNORECASE | re.MULTILINE,
 )
 _NUMBER_ONE = re.compile(r"[ \t]*(?:\[1\]|【1】)")
-_CONTENT_NAME = re.compile(rf"(?:\w+_)?(?:{CONTENT}|body)", re.IGNORECASE)
+_CONTENT_NAME = re.compile(rf"(?:\w+_)?(?:{CONTENT})", re.IGNORECASE)
 _NAME_OF_PART = re.compile(rf"(?:\w+_)?(?:{SOURCE}|name|filename|id|link|path|location)", re.IGNORECASE)
 """Names of the elements that an element consists of."""
 _DIGITS = re.compile(r"\d+")

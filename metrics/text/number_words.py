@@ -15,6 +15,7 @@ _SPELLED = _WORDS.keys() | {f"{tens}{ones}" for tens in range(2, 10) for ones in
 _PARTS = {**read_entries("number_parts")}
 for _value, _forms in read_entries("cardinals").items():
     _PARTS[_value] = [*_PARTS.get(_value, ()), *_forms]
+_VALUES = list(map(float, _PARTS))
 _LEAST_SCALE = 1000.0
 _EXACT = frozenset(form for forms in _PARTS.values() for form in forms if form.isalpha())
 """The forms that are one word; the others are regular expressions."""
@@ -68,12 +69,11 @@ def spelled_values(text: str, words: Iterable[str]) -> frozenset[str]:
     if _EXACT.isdisjoint(words) and not any(stem in text for stem in _STEMS):
         return frozenset()
     word, run = _run_pattern()
-    values = list(map(float, _PARTS))
     found: set[str] = set()
     for run_found in run.finditer(text):
         whole = section = 0.0
         for one in word.finditer(run_found[0]):
-            value = values[int((one.lastgroup or "n0")[1:])]
+            value = _VALUES[int((one.lastgroup or "n0")[1:])]
             if value >= _LEAST_SCALE or one[0] in ("hundred", "dozen"):
                 section = (section or 1.0) * value
             else:

@@ -1,4 +1,4 @@
-"""Fixtures of all adapter tests; warnings of frameworks that only they can mend are ignored."""
+"""Fixtures of all adapter tests; warnings that only a framework can fix are ignored."""
 
 import gc
 import warnings
