@@ -12,6 +12,7 @@ _TURN = re.compile(
     r"<\|(?:start_header_id|im_start)\|>[ \t]*(\w+)(?:<\|end_header_id\|>)?|<start_of_turn>[ \t]*(\w+)|"
     r"<\|(system|user|assistant|human)\|>|(\[/?INST\])"
 )
+_SIGNS = ("<|", "<start_of_turn>", "INST]")
 _TOKEN = re.compile(r"<\|\w+\|>|<(?:bos|eos|end_of_turn)>|</?s>|<</?SYS>>")
 _INSTRUCTION = {"[INST]": "user", "[/INST]": "assistant", "model": "assistant"}
 
@@ -22,7 +23,8 @@ def written_out(messages: Iterable[Message]) -> tuple[Message, ...]:
 
 
 def _turns_in(message: Message) -> Iterator[Message]:
-    turns = list(_TURN.finditer(message.text)) if message.role in ("user", "") else []
+    shown = message.role in ("user", "") and any(sign in message.text for sign in _SIGNS)
+    turns = list(_TURN.finditer(message.text)) if shown else []
     if not turns or _TOKEN.sub("", message.text[: turns[0].start()]).strip():
         yield message
         return

@@ -319,7 +319,7 @@ def _shown_document(part: Mapping[str, Any]) -> str | None:
 
 
 _REASON = re.compile(r"(?:.*[._])?(?:finish|stop)_?reasons?", re.IGNORECASE)
-_REFUSING = re.compile(r"refus|filter|safety|prohibited|blocklist|guardrail|spii|toxic", re.IGNORECASE)
+_REFUSING = ("refus", "filter", "safety", "prohibited", "blocklist", "guardrail", "spii", "toxic")
 _REPLIES = ("messages", "choices", "generations", "replies", "message", "output", "data")
 
 
@@ -343,10 +343,15 @@ def refuses(attributes: Mapping[str, Any], key: str) -> bool:
                 return True
     return any(
         isinstance(value := attributes.get(name), str)
-        and _REFUSING.search(value) is not None
+        and _may_refuse(value.lower())
         and _holds_refusal(opened(value), 0)
         for name in {key, "gen_ai.output.messages"}
     )
+
+
+def _may_refuse(lowered: str) -> bool:
+    # A search for one word after the other is many times faster than one pattern of them all.
+    return any(word in lowered for word in _REFUSING)
 
 
 def _holds_refusal(value: Any, depth: int) -> bool:
