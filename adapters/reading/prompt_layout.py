@@ -134,11 +134,12 @@ _ASKING_LABEL = re.compile(
     re.IGNORECASE | re.MULTILINE,
 )
 """A label with such a word among others, and one line."""
-_QUOTED_QUESTION = re.compile(
-    rf"(?:{QUESTION})(?: about)?[ :：]*(?:[「『“«\"](?P<asked>[^\n「」『』“”«»\"]{{2,300}})[」』”»\"]"
-    r"|'(?P<quoted>[^\n]{2,300}?)'(?!\w))|['「『\"](?P<subject>[^\n'「」『』\"]{2,300})['」』\"](?:に対する|について|に関する)",
-    re.IGNORECASE,
-)
+_OPENING_QUOTE = re.compile(r"[「『“«\"'](?<![a-zA-Zа-яА-ЯёЁ]')")
+_NAMED_BEFORE = re.compile(rf"(?:{QUESTION})(?: about)?[ :：]*\Z", re.IGNORECASE)
+_MOST_BEFORE = 40
+"""Characters before a quotation that are searched for a word for a question."""
+_QUOTATION = re.compile(r"'([^\n]{2,300}?)'(?!\w)|[「『“«\"]([^\n「」『』“”«»\"]{2,300})[」』”»\"]")
+_QUOTED_SUBJECT = re.compile(r"['「『\"]([^\n'「」『』\"]{2,300})['」』\"](?:に対する|について|に関する)")
 _QUOTED_ALONE = re.compile(r"[:：][ \t]*[\"“«]([^\"”»\n]{2,300}[?？])[\"”»]")
 _ASKS_LAST = re.compile(
     rf"\b(?:{QUESTION}|{INSTRUCTION})[^\n:：]{{0,40}}[:：][ \t]*([^\n:：]{{2,300}}[?？])\s*\Z", re.IGNORECASE
@@ -322,8 +323,20 @@ def _labelled_question(text: str) -> str | None:
     if last is not None:
         return last
     tail = text[-_MOST_ASKED:]
-    other = _TURN.search(tail) or _ASKS_LAST.search(tail) or _QUOTED_QUESTION.search(text)
+    other = _TURN.search(tail) or _ASKS_LAST.search(tail) or _quoted_question(text)
     return None if other is None else next(filter(None, other.groups())).strip()
+
+
+def _quoted_question(text: str) -> re.Match[str] | None:
+    """Return the quotation behind a word for a question, or before one for "about"."""
+    # Quotation marks are found many times faster than words in every spelling.
+    for mark in _OPENING_QUOTE.finditer(text):
+        start = mark.start()
+        if _NAMED_BEFORE.search(text, max(start - _MOST_BEFORE, 0), start):
+            quotation = _QUOTATION.match(text, start)
+            if quotation is not None:
+                return quotation
+    return _QUOTED_SUBJECT.search(text)
 
 
 def _last_question(body: str) -> str:
