@@ -48,7 +48,7 @@ class FactConflict(ComputedMetric):
     reads_carried = True
     method = "lexical"
     target = "answer"
-    definition = "6"
+    definition = "7"
     direction = "lower"
 
     def compute(self, sample: RagSample) -> Sequence[Score]:

@@ -44,7 +44,7 @@ class LexicalContextUtilization(ComputedMetric):
     needs = ("contexts", "answer")
     method = "lexical"
     target = "retrieval"
-    definition = "2"
+    definition = "3"
 
     def compute(self, sample: RagSample) -> Sequence[Score]:
         """Assign each sentence to its chunk; the evidence is each chunk's share and each sentence's chunk."""

@@ -35,7 +35,8 @@ class Refusal(ComputedMetric):
         0.0 (`answered`) = none refuses, or one does deep inside a longer answer; `asked_back`: it only asks;
                            `greeted`: it only greets, thanks or offers help
 
-    Apologies, offers and "please contact ..." claim nothing.  Sentences are matched against
+    Apologies, offers and "please contact ..." claim nothing; a sentence that goes on after its refusal
+    ("..., but the limit is 5 GB") does both.  Sentences are matched against
     wordings in English, Russian and Chinese; in another language a refusal is not recognised.
 
     Range: 0.0, 0.5 or 1.0; neither high nor low is better.
@@ -56,7 +57,7 @@ class Refusal(ComputedMetric):
     target = "answer"
     direction = "none"
     endings = frozenset({"ok", "refused"})
-    definition = "4/en,ru,zh"
+    definition = "5/en,ru,zh"
 
     def compute(self, sample: RagSample) -> Sequence[Score]:
         """Count the sentences that refuse and those that claim; the evidence is the refusing ones."""

@@ -77,11 +77,14 @@ def fenced_code(known: Analysis) -> str:
 def claim_texts(known: Analysis) -> list[str]:
     """Return the sentences of an answer reduced to the parts that may claim something.
 
-    These are without enumerating numbers, and without introductory words about the texts. For
+    These are without refusals, enumerating numbers and introductory words about the texts. For
     ``known.memoize(claim_texts)``.
     """
     words = _words()
-    return [_claim_text(sentence, words) for sentence in _without_list_numbers(known.sentences)]
+    texts = [
+        kind.beside or text for text, kind in zip(known.sentences, known.memoize(sentence_kinds), strict=True)
+    ]
+    return [_claim_text(text, words) for text in _without_list_numbers(texts)]
 
 
 def _without_list_numbers(sentences: list[str]) -> list[str]:
@@ -131,7 +134,7 @@ def _claim_text(sentence: str, words: _FramingWords) -> str:
 
 
 def claim_terms(known: Analysis) -> list[list[str]]:
-    """Return the claiming terms of each sentence of an answer; empty for one that refuses.
+    """Return the claiming terms of each sentence of an answer; empty for one that only refuses.
 
     For ``known.memoize(claim_terms)``.
     """
@@ -144,7 +147,7 @@ def claim_terms(known: Analysis) -> list[list[str]]:
         known.memoize(sentence_kinds),
         strict=True,
     ):
-        if kind.refuses is not None or (has_han(text) and _HAN_REPLY.match(text)):
+        if not (kind.refuses is None or kind.beside) or (has_han(text) and _HAN_REPLY.match(text)):
             found.append([])
             continue
         own = terms if text == sentence else terms_of_line(text)

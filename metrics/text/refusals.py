@@ -33,6 +33,12 @@ _WRITTEN_OUT = (
     (re.compile(r"'ll\b"), " will"),
     (re.compile(r"\b(it|that|there|this|what)'s\b"), r"\1 is"),
 )
+_WORD = re.compile(rf"[{HAN}]|[^\W_]+")
+_LEAST_WORDS = 3
+"""Least number of words, or Han characters, of a clause that claims something beside a refusal."""
+_END = 4
+"""Characters at the end of refusing words that identify their clause."""
+_COMMA = re.compile("[,，]")
 _QUESTION = re.compile(r"[?？]\W*\Z")
 _SECTION = re.compile(r"\[([a-z_]+)\]")
 _PART = re.compile(r"\{([a-z_]+)\}")
@@ -45,7 +51,9 @@ class SentenceKind(NamedTuple):
     refuses: str | None
     """The words of the refusal, or None."""
     claims: bool
-    """Whether it makes a claim: it neither refuses nor only apologises, offers or refers elsewhere."""
+    """Whether it makes a claim: it does not only refuse, apologise, offer or refer elsewhere."""
+    beside: str = ""
+    """The part of a refusing sentence that claims: "..., but it leaves at nine"."""
 
 
 _CLAIM = SentenceKind(None, claims=True)
@@ -102,6 +110,32 @@ def _surely_claims(words: list[str]) -> bool:
 
 
 def _kind(sentence: str) -> SentenceKind:
+    kind = _kind_as_a_whole(sentence)
+    if kind.refuses is None:
+        return kind
+    concession = _pattern("concession").match(sentence.casefold())
+    start, parts = 0, []
+    if concession is not None and (comma := _COMMA.search(sentence)):
+        start = comma.end()
+        parts = [sentence[concession.end() : comma.start()]]
+    parts += _pattern("clause").split(sentence[start:_LONGEST_READ])
+    beside = [part for part in parts if _says_something(part, kind.refuses)] if len(parts) > 1 else []
+    return SentenceKind(kind.refuses, bool(beside), ", ".join(map(str.strip, beside)))
+
+
+def _says_something(clause: str, refuses: str) -> bool:
+    """Return whether a clause of a sentence with these refusing words claims something, not about the texts."""
+    said = _plain(clause.casefold().translate(_APOSTROPHES)).strip()
+    return (
+        len(_WORD.findall(said)) >= _LEAST_WORDS
+        and _kind_as_a_whole(clause).claims
+        and refuses[-_END:] not in said
+        and not _QUESTION.search(said)
+        and not _pattern("about_texts").search(said)
+    )
+
+
+def _kind_as_a_whole(sentence: str) -> SentenceKind:
     text = _LAYOUT.sub(" ", sentence[:_LONGEST_READ].casefold().translate(_APOSTROPHES)).strip()
     plain = _plain(text)
     refusing = _refusing_words(_own_words(plain))

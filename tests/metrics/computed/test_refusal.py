@@ -2,7 +2,7 @@
 
 import pytest
 
-from ragmeter.metrics import RagSample, Refusal, evaluate
+from ragmeter.metrics import FactConflict, RagSample, Refusal, evaluate
 from ragmeter.metrics.protocol import compute_metric
 
 
@@ -32,9 +32,35 @@ def test_three_values(answer, value, label):
     """Whole, in part or not; deep inside a long answer is not; German is not among the languages."""
     got = refusal(answer)
     assert (got.value, got.label, got.status) == (value, label, "ok")
-    assert (got.target, got.direction, got.definition) == ("answer", "none", "4/en,ru,zh")
+    assert (got.target, got.direction, got.definition) == ("answer", "none", "5/en,ru,zh")
     assert got.summary
     assert got.explanation
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "The documents do not mention the price, but the ferry leaves at nine.",
+        "The ferry leaves at nine; the price is not mentioned in the documents.",
+        "Although the passages don't state a price, the ferry leaves at nine.",
+        "О цене в документах ничего не сказано, однако паром отходит в девять.",
+        "Паром отходит в девять, но цена в тексте не указана.",
+        "文档没有提到价格，但渡轮九点出发。",
+        "虽然文档没有说明价格，渡轮九点出发。",
+    ],
+)
+def test_a_sentence_that_refuses_one_thing_and_states_another_refuses_in_part(answer):
+    assert (refusal(answer).value, refusal(answer).label) == (0.5, "partial")
+
+
+def test_what_a_sentence_states_beside_a_refusal_is_compared_with_the_chunks():
+    sample = RagSample(
+        question="What is the fare?",
+        contexts=["The ferry crosses in 45 minutes."],
+        answer="The documents do not mention the fare, but the ferry crosses in 50 minutes.",
+    )
+    (score,) = compute_metric(FactConflict(), sample)
+    assert [item.text for item in score.items] == ["50 minutes"]
 
 
 @pytest.mark.parametrize("answer", [None, "", "The lighthouse is 21 metres tall.", "Je ne peux pas."])
