@@ -5,9 +5,9 @@ It answers 200 to ``/v1/traces``, ``/v1/logs`` and ``/v1/metrics`` and to no oth
 
 import gzip
 import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+from loopback_server import LoopbackServer, Received
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
@@ -28,7 +28,7 @@ def attributes_of(carrier: Any) -> dict[str, Any]:
     return dict(pairs)
 
 
-class OtlpReceiver:
+class OtlpReceiver(LoopbackServer):
     """Collects received spans, log records and metrics."""
 
     def __init__(self) -> None:
@@ -40,30 +40,14 @@ class OtlpReceiver:
         self.traces: list[ExportTraceServiceRequest] = []
         self.log_requests: list[ExportLogsServiceRequest] = []
         self.metric_requests: list[ExportMetricsServiceRequest] = []
-        receiver = self
+        super().__init__()
 
-        class Handler(BaseHTTPRequestHandler):
-            def do_POST(self) -> None:
-                body = self.rfile.read(int(self.headers["Content-Length"]))
-                if receiver.refuse:
-                    self.send_response(503)
-                    self.send_header("Content-Length", "0")
-                    self.end_headers()
-                    return
-                known = receiver.take(self.path, body, self.headers.get("Content-Encoding", ""))
-                self.send_response(200 if known else 404)
-                self.send_header("Content-Type", "application/x-protobuf")
-                self.send_header("Content-Length", "0")
-                self.end_headers()
-
-            def log_message(self, *_: Any) -> None:
-                pass
-
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self._server.daemon_threads = True
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True)
-        self._thread.start()
-        self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
+    def reply(self, received: Received) -> Any:
+        """Store a request."""
+        if self.refuse:
+            return 503
+        known = self.take(received.path, received.body, received.headers.get("Content-Encoding", ""))
+        return 200 if known else 404, b"", {"Content-Type": "application/x-protobuf"}
 
     def take(self, path: str, body: bytes, encoding: str) -> bool:
         """Decode one request."""
@@ -115,9 +99,3 @@ class OtlpReceiver:
             if scope.scope.name == "ragmeter"
             for metric in scope.metrics
         }
-
-    def close(self) -> None:
-        """Stop the server."""
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join(60)

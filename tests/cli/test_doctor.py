@@ -8,7 +8,7 @@ from importlib.metadata import PackageNotFoundError
 
 import pytest
 from embedding_server import EmbeddingServer
-from loopback_server import QuietHandler, loopback_server
+from loopback_server import LoopbackServer
 from openai_server import OpenAIServer, error, well_formed
 from typer.testing import CliRunner
 
@@ -69,11 +69,10 @@ def judge(monkeypatch):
 def http_server(accepts, refusal=405):
     """A server that answers 200 to the given paths and a status to others."""
 
-    class Handler(QuietHandler):
-        def do_POST(self):
-            self.answer(200 if self.path in accepts else refusal, Location="/elsewhere")
+    def reply(received):
+        return 200 if received.path in accepts else refusal, b"", {"Location": "/elsewhere"}
 
-    with loopback_server(Handler) as server:
+    with LoopbackServer(reply) as server:
         yield server.url
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from loopback_server import QuietHandler, loopback_server
+from loopback_server import LoopbackServer, Received
 from metric_points import points_of
 from moved_clock import MovedClock
 from opentelemetry.sdk._logs import LoggerProvider
@@ -58,30 +58,29 @@ GOOD = ("1.0", "0.8", "0.9", "0.7", "1.0", "0.8", "0.9", "0.7")
 BAD = ("0.2", "0.0", "0.3", "0.1", "0.2", "0.0", "0.3", "0.1")
 
 
-class Hook(QuietHandler):
+class Hook(LoopbackServer):
     """Refuses the first time, as a server does that is just being restarted; takes what comes then."""
 
-    bodies: list[dict[str, Any]]
-    paths: list[str]
-    statuses: list[int]
+    path = "/services/secret/path"
 
-    def do_POST(self) -> None:
+    def __init__(self) -> None:
+        self.bodies: list[dict[str, Any]] = []
+        self.paths: list[str] = []
+        self.statuses = [503]
+        super().__init__()
+
+    def reply(self, received: Received) -> tuple[int, bytes, dict[str, str]]:
         status = self.statuses.pop(0) if self.statuses else 200
-        body = self.rfile.read(int(self.headers["Content-Length"]))
         if status == 200:
-            self.bodies.append(json.loads(body))
-            self.paths.append(self.path)
-        self.send_response(status)
-        self.send_header("Content-Length", "2")
-        self.end_headers()
-        self.wfile.write(b"ok")
+            self.bodies.append(json.loads(received.body))
+            self.paths.append(received.path)
+        return status, b"ok", {}
 
 
 @pytest.fixture
-def hook() -> Iterator[tuple[str, type[Hook]]]:
-    Own = type("Own", (Hook,), {"bodies": [], "paths": [], "statuses": [503]})  # noqa: N806 -- a class
-    with loopback_server(Own) as server:
-        yield f"{server.url}/services/secret/path", Own
+def hook() -> Iterator[Hook]:
+    with Hook() as made:
+        yield made
 
 
 def _telemetry() -> tuple[OpenTelemetryExporter, InMemoryLogRecordExporter, InMemoryMetricReader]:
@@ -102,17 +101,16 @@ def _evidence(reader: InMemoryMetricReader) -> dict[str, float]:
 
 
 def test_a_fall_comes_out_as_log_line_event_gauge_webhook_and_callback(
-    clock: MovedClock, hook: tuple[str, type[Hook]], caplog: pytest.LogCaptureFixture
+    clock: MovedClock, hook: Hook, caplog: pytest.LogCaptureFixture
 ) -> None:
     exporter, records, reader = _telemetry()
-    url, received = hook
-    alarms = Alarms(webhook=url, page="https://ragmeter.example/")
+    alarms = Alarms(webhook=hook.url, page="https://ragmeter.example/")
     meter = RagMeter([goodness], exporters=[exporter], alarms=alarms)
     told: list[Change] = []
     assert meter.on_change(told.append) is not None
 
     _live(meter, clock, GOOD, USUAL_H)
-    assert (told, meter.watch.changes(), received.bodies) == ([], (), [])
+    assert (told, meter.watch.changes(), hook.bodies) == ([], (), [])
     assert _evidence(reader)["goodness"] < 1.0
     with caplog.at_level(logging.WARNING, "ragmeter"):
         _live(meter, clock, BAD, 4)
@@ -130,11 +128,11 @@ def test_a_fall_comes_out_as_log_line_event_gauge_webhook_and_callback(
     ]
     (line,) = [one.getMessage() for one in caplog.records if "goodness" in one.getMessage()]
     assert line == f"ragmeter: {event.body}"
-    (body,) = received.bodies
+    (body,) = hook.bodies
     since = int(change.since * 1000)
     assert body["link"] == f"https://ragmeter.example/requests?workflow=qa&since={since}"
     assert body["text"] == f"{line} {body['link']}"
-    assert received.paths == ["/services/secret/path"]
+    assert hook.paths == ["/services/secret/path"]
     assert body["before"]["mean"] == change.before.mean
     assert body["since"].startswith("2023-11-16T")
 
@@ -146,11 +144,10 @@ def test_a_fall_comes_out_as_log_line_event_gauge_webhook_and_callback(
 
 @pytest.mark.contains_errors
 def test_a_callback_that_raises_and_a_webhook_that_refuses_keep_nobody_else_from_hearing(
-    clock: MovedClock, hook: tuple[str, type[Hook]], caplog: pytest.LogCaptureFixture
+    clock: MovedClock, hook: Hook, caplog: pytest.LogCaptureFixture
 ) -> None:
-    url, received = hook
-    received.statuses[:] = [404]
-    meter = RagMeter([goodness], exporters=[InMemoryExporter()], alarms=Alarms(webhook=url))
+    hook.statuses[:] = [404]
+    meter = RagMeter([goodness], exporters=[InMemoryExporter()], alarms=Alarms(webhook=hook.url))
     told: list[Change] = []
 
     @meter.on_change

@@ -2,14 +2,13 @@
 
 import gzip
 import json
-import threading
 import time
 from collections.abc import Callable, Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from loopback_server import LoopbackServer
 from memory_sdk import memory_sdk
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.trace import SpanContext, TraceFlags
@@ -193,7 +192,7 @@ def make() -> SimpleNamespace:
     )
 
 
-class Backend:
+class Backend(LoopbackServer):
     """An HTTP API on loopback: answers as scripted, upserts accepted data, and records the rest."""
 
     def __init__(self):
@@ -208,52 +207,26 @@ class Backend:
         self.seen = set()
         self.refuses = None
         """The events of a batch that are rejected with a status each; None: none."""
-        backend = self
+        super().__init__()
 
-        class Handler(BaseHTTPRequestHandler):
-            def do_POST(self):
-                content = self.rfile.read(int(self.headers["Content-Length"]))
-                if self.path.endswith("/v1/traces"):
-                    if self.headers.get("Content-Encoding") == "gzip":
-                        content = gzip.decompress(content)
-                    sent = ExportTraceServiceRequest.FromString(content)
-                    backend.traces.append((self.path, dict(self.headers), sent))
-                    self.take_it()
-                    return
-                body = json.loads(content)
-                if self.path == "/v1/annotation_configs":
-                    backend.configs.append(body)
-                    self.take_it()
-                    return
-                backend.requests.append((self.path, dict(self.headers), body, time.monotonic()))
-                status, headers = backend.answers.pop(0) if backend.answers else (200, {})
-                answer = backend.take(self.path, body) if status == 200 else {}
-                content = json.dumps(answer).encode()
-                self.send_response(207 if answer else status)
-                for name, value in headers.items():
-                    self.send_header(name, value() if callable(value) else value)
-                self.send_header("Content-Length", str(len(content)))
-                self.end_headers()
-                self.wfile.write(content)
-
-            def do_PUT(self):
-                self.rfile.read(int(self.headers["Content-Length"]))
-                backend.puts.append(self.path)
-                self.take_it()
-
-            def take_it(self):
-                self.send_response(200)
-                self.send_header("Content-Length", "0")
-                self.end_headers()
-
-            def log_message(self, *_):
-                pass
-
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self._server.daemon_threads = True
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True)
-        self._thread.start()
-        self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
+    def reply(self, received):
+        path, headers, content = received.path, dict(received.headers), received.body
+        if received.method == "PUT":
+            self.puts.append(path)
+            return 200
+        if path.endswith("/v1/traces"):
+            plain = gzip.decompress(content) if headers.get("Content-Encoding") == "gzip" else content
+            self.traces.append((path, headers, ExportTraceServiceRequest.FromString(plain)))
+            return 200
+        body = json.loads(content)
+        if path == "/v1/annotation_configs":
+            self.configs.append(body)
+            return 200
+        self.requests.append((path, headers, body, time.monotonic()))
+        status, more = self.answers.pop(0) if self.answers else (200, {})
+        answer = self.take(path, body) if status == 200 else {}
+        named = {name: value() if callable(value) else value for name, value in more.items()}
+        return 207 if answer else status, json.dumps(answer).encode(), named
 
     def take(self, path, body):
         """Store accepted data; return the response, which only a batch has."""
@@ -281,19 +254,11 @@ class Backend:
                 target = (item.get("span_id") or item["trace_id"], item.get("document_position"))
                 self.stored[path, target, item["name"], item["identifier"]] = item
 
-    def close(self):
-        """Stop answering; connections are refused from now on."""
-        if self._thread.is_alive():
-            self._server.shutdown()
-            self._server.server_close()
-            self._thread.join(60)
-
 
 @pytest.fixture
 def backend():
-    server = Backend()
-    yield server
-    server.close()
+    with Backend() as server:
+        yield server
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ import copy
 import threading
 
 import pytest
-from loopback_server import QuietHandler, loopback_server
+from loopback_server import LoopbackServer
 
 from ragmeter.exporters.console import ConsoleExporter
 from ragmeter.exporters.jsonl import JsonlExporter
@@ -32,14 +32,9 @@ EXPORTERS = {
 }
 
 
-class _TakesAll(QuietHandler):
-    def do_POST(self):
-        self.answer(200)
-
-
 @pytest.fixture
 def url():
-    with loopback_server(_TakesAll) as server:
+    with LoopbackServer(lambda _: 200) as server:
         yield server.url
 
 

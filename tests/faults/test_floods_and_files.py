@@ -15,7 +15,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from loopback_server import QuietHandler, loopback_server
+from loopback_server import LoopbackServer
 from openai_server import OpenAIServer
 from python_process import run_python
 from rag_chain import QUESTION, ask, check, rag_chain
@@ -34,13 +34,6 @@ FLOOD = 20_000 if os.environ.get("RAGMETER_SOAK") else 400
 """Requests of a flood, ten for each that can be scored meanwhile."""
 
 
-class Refusing(QuietHandler):
-    """A backend that takes nothing."""
-
-    def do_POST(self):
-        self.answer(422)
-
-
 @pytest.mark.contains_errors
 def test_a_backend_rejects_everything():
     """Its losses are counted run by run; what goes elsewhere arrives."""
@@ -48,7 +41,7 @@ def test_a_backend_rejects_everything():
 
     memory = InMemoryExporter()
     spans = OpenTelemetryExporter(tracer_provider=TracerProvider())
-    with loopback_server(Refusing) as server:
+    with LoopbackServer(lambda _: 422) as server:
         sink = PhoenixAnnotations(server.url, spans=spans)
         with RagMeter(exporters=[spans, sink, memory]) as meter:
             stats = check(meter, ask(meter, 12))

@@ -26,7 +26,7 @@ class EmbeddingServer(JsonServer):
         self.script = deque()
         self.refused = ""
 
-    def reply(self, body):
+    def answer_to(self, body):
         if self.refused and any(self.refused in text for text in body["input"]):
             return 400, {"error": {"message": "input is too long", "code": None}}, {}
         if self.script:

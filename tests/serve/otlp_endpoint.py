@@ -1,9 +1,9 @@
 """An OTLP/HTTP endpoint with configurable responses, and its requests."""
 
 import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import chain, repeat
 
+from loopback_server import LoopbackServer
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from served import PATIENCE_S
 
@@ -31,7 +31,7 @@ def names_in(bodies):
     ]
 
 
-class Endpoint:
+class Endpoint(LoopbackServer):
     """An OTLP/HTTP endpoint that sends its configured responses, then 200."""
 
     def __init__(self, *answers, answer_body=b""):
@@ -40,45 +40,24 @@ class Endpoint:
         self.gate = threading.Event()
         self.gate.set()
         self.answers = chain(answers, repeat(200))
-        endpoint = self
+        self.answer_body = answer_body
+        super().__init__()
 
-        class Handler(BaseHTTPRequestHandler):
-            def do_POST(self):
-                body = self.rfile.read(int(self.headers["Content-Length"]))
-                endpoint.gate.wait(PATIENCE_S)
-                endpoint.attempts += 1
-                answer = next(endpoint.answers)
-                if callable(answer):
-                    answer = answer(body)
-                if answer == HANG_UP:
-                    self.close_connection = True
-                    return
-                if answer == 200:
-                    endpoint.bodies.append(body)
-                    endpoint.headers.append(dict(self.headers))
-                    endpoint.paths.append(self.path)
-                self.send_response(answer)
-                if answer in (429, 503):
-                    self.send_header("Retry-After", "0")
-                content = answer_body if answer == 200 else b""
-                self.send_header("Content-Length", str(len(content)))
-                self.end_headers()
-                self.wfile.write(content)
+    def reply(self, received):
+        self.gate.wait(PATIENCE_S)
+        self.attempts += 1
+        answer = next(self.answers)
+        if callable(answer):
+            answer = answer(received.body)
+        if answer == HANG_UP:
+            return None
+        if answer == 200:
+            self.bodies.append(received.body)
+            self.headers.append(dict(received.headers))
+            self.paths.append(received.path)
+            return 200, self.answer_body, {}
+        return answer, b"", {"Retry-After": "0"} if answer in (429, 503) else {}
 
-            def log_message(self, *_):
-                pass
-
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.server.daemon_threads = True
-        self.port = self.server.server_address[1]
-        self.thread = threading.Thread(target=self.server.serve_forever, args=(0.02,), daemon=True)
-        self.thread.start()
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
+    def close(self):
         self.gate.set()
-        self.server.shutdown()
-        self.server.server_close()
-        self.thread.join(PATIENCE_S)
+        super().close()

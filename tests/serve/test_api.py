@@ -380,7 +380,7 @@ def test_changes_stand_beside_the_overview(filled):
         schemas = client.get("/api/openapi.json").json()["components"]["schemas"]
     assert [(one["score"], one["on"]) for one in found] == [("still", True), ("new", False)]
     assert found[0]["before"]["mean"] == 0.5
-    assert [wrong(one, schemas["Change"], schemas, "change") for one in found] == [[], []]
+    assert [wrong(one, schemas["Change"], schemas) for one in found] == [[], []]
 
 
 def test_nothing_can_be_changed_by_reading(filled):
@@ -447,7 +447,7 @@ def test_the_description_is_exact(filled):
     for path, values in answered.items():
         operation = document["paths"][path]["get"]
         schema = operation["responses"]["200"]["content"]["application/json"]["schema"]
-        assert [wrong(value, schema, schemas, path) for value in values] == [[]] * len(values)
+        assert [wrong(value, schema, schemas) for value in values] == [[]] * len(values)
     tried = {
         "/api/overview": {name for one in filters + lanes for name in one},
         "/api/requests": {name for one in filters + lists for name in one},
@@ -497,7 +497,7 @@ def test_what_is_refused_is_refused_as_described(filled):
         assert [name for name in described.get("headers", ()) if name not in answer.headers] == []
         assert answer.headers["Cache-Control"] == "no-store"
         schema = described["content"]["application/json"]["schema"]
-        assert wrong(answer.json(), schema, schemas, path) == []
+        assert wrong(answer.json(), schema, schemas) == []
         assert answer.json()["error"]
 
 
@@ -544,7 +544,7 @@ def test_senders_wait_while_the_store_takes_nothing(tmp_path):
         assert health["overloads"] == [time_of_it]
         assert (health["status"], health["store"]["writable"], health["store"]["why"]) == ("ok", True, None)
         schemas = ask(client, "/api/openapi.json")["components"]["schemas"]
-        assert wrong(time_of_it, schemas["Overload"], schemas, "overload") == []
+        assert wrong(time_of_it, schemas["Overload"], schemas) == []
         later = ask(client, "/api/overview", until=str(time_of_it["from_ms"]), since="0")
         assert later["overloads"] == []
         assert "came than could be taken" in client.get("/?lang=en").text
@@ -584,7 +584,7 @@ def test_when_the_judge_failed_stands_beside_the_overview():
         page = client.get("/scoring?lang=en").text
     assert (outage["requests"], outage["models"]) == (3, ["judge-1"])
     assert outage["errors"] == {"APITimeoutError": 3}
-    assert wrong(outage, schemas["JudgeOutage"], schemas, "outage") == []
+    assert wrong(outage, schemas["JudgeOutage"], schemas) == []
     assert "3 requests without a judged score" in page
     assert "judge-1 · APITimeoutError (3)" in page
 
@@ -680,4 +680,4 @@ def test_a_request_says_what_people_make_of_its_word(filled):
             key = ask(client, "/api/requests", verdict=word, limit=1)["requests"][0]["trace_id"]
             found = ask(client, f"/api/requests/{key}")
             assert found["verdict_rate"] == (rate._asdict() if word == "bad" else None)
-            assert wrong(found, schemas["Request"], schemas, "request") == []
+            assert wrong(found, schemas["Request"], schemas) == []

@@ -137,7 +137,7 @@ def test_the_api_answers_what_it_describes(talked):
     assert told_all.status_code == 200, told_all.text
     page = told_all.json()
     schemas = description()["components"]["schemas"]
-    assert wrong(page, schemas["ConversationPage"], schemas, "page") == []
+    assert wrong(page, schemas["ConversationPage"], schemas) == []
     assert [one["conversation_id"] for one in page["conversations"]] == ["ends badly", "was bad"]
     assert page["total"] == 4
     one = answers.get("/api/conversations", params={"conversation_id": "was bad"}).json()

@@ -1,13 +1,12 @@
 """A version that makes a service worse is told by the meter's way of telling, once."""
 
 import json
-import threading
 from contextlib import contextmanager
 from functools import partial
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 from deployed_traffic import requests
+from loopback_server import LoopbackServer
 from stored import store
 
 from ragmeter.adapters.opentelemetry.heard import HeardService
@@ -66,23 +65,12 @@ def busy_chat():
     """The address of a server that asks for five seconds once, and the texts that were posted there."""
     posted = []
 
-    class Chat(BaseHTTPRequestHandler):
-        def do_POST(self):
-            posted.append(json.loads(self.rfile.read(int(self.headers["Content-Length"])))["text"])
-            self.send_response(503 if len(posted) == 1 else 200)
-            self.send_header("Retry-After", "5")
-            self.send_header("Content-Length", "0")
-            self.end_headers()
+    def reply(received):
+        posted.append(json.loads(received.body)["text"])
+        return 503 if len(posted) == 1 else 200, b"", {"Retry-After": "5"}
 
-        def log_message(self, *_):
-            pass
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Chat) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        yield f"http://127.0.0.1:{server.server_address[1]}/hook", posted
-        server.shutdown()
-        thread.join()
+    with LoopbackServer(reply) as server:
+        yield f"{server.url}/hook", posted
 
 
 def test_a_digest_comes_once_a_week_with_what_fell_and_what_is_not_scored(tmp_path):

@@ -4,9 +4,9 @@ A page for Prometheus to scrape, with `job` and `instance` as a Collector would 
 time.
 """
 
-import threading
 import time
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+from loopback_server import LoopbackServer
 
 from ragmeter.exporters import semconv
 
@@ -20,34 +20,15 @@ def series(name):
     return f"{name}_total".replace(".", "_")
 
 
-class CountedServices:
+class CountedServices(LoopbackServer):
     """Serves the counters. Use as a context manager."""
 
-    def __enter__(self):
-        outer, self.began = self, time.monotonic()
+    def __init__(self):
+        self.began = time.monotonic()
+        super().__init__()
 
-        class Handler(BaseHTTPRequestHandler):
-            def do_GET(self):
-                body = outer.text().encode()
-                self.send_response(200)
-                self.send_header("Content-Type", "text/plain; version=0.0.4")
-                self.send_header("Content-Length", str(len(body)))
-                self.end_headers()
-                self.wfile.write(body)
-
-            def log_message(self, *_):
-                pass
-
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.port = self._server.server_port
-        self._thread = threading.Thread(target=self._server.serve_forever, name="counted-services")
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_):
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join(30)
+    def reply(self, _received):
+        return 200, self.text().encode(), {"Content-Type": "text/plain; version=0.0.4"}
 
     def text(self):
         """Return the page to scrape."""

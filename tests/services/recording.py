@@ -1,11 +1,10 @@
 """A relay on loopback that stores every exchange with a judge, so that scores can be checked against it."""
 
 import json
-import threading
 from dataclasses import dataclass
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import httpx
+from loopback_server import LoopbackServer
 from openai_server import Request
 
 
@@ -30,47 +29,25 @@ class Exchange:
         return reply if isinstance(reply, dict) else None
 
 
-class Recording:
+class Recording(LoopbackServer):
     """Passes every POST on to `target`. Use as a context manager; `url` is the address for clients."""
+
+    protocol, path = "HTTP/1.1", "/v1"
 
     def __init__(self, target, key="none"):
         self.exchanges = []
-        recording = self
+        self._target, self._key = target, key
+        super().__init__()
 
-        class Handler(BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-
-            def do_POST(self):
-                raw = self.rfile.read(int(self.headers["content-length"]))
-                sent = {"content-type": "application/json", "authorization": f"Bearer {key}"}
-                address = target + self.path.removeprefix("/v1")
-                try:
-                    reply = httpx.post(address, content=raw, headers=sent, timeout=300)
-                except httpx.HTTPError:
-                    self.close_connection = True  # the server is gone, and so is the client
-                    return
-                recording.exchanges.append(exchange(self.path, raw, reply))
-                self.send_response(reply.status_code)
-                self.send_header("content-type", "application/json")
-                self.send_header("content-length", str(len(reply.content)))
-                self.end_headers()
-                self.wfile.write(reply.content)
-
-            def log_message(self, *_):
-                """Do nothing."""
-
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self._server.server_address[1]}/v1"
-
-    def __enter__(self):
-        self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_):
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join(60)
+    def reply(self, received):
+        sent = {"content-type": "application/json", "authorization": f"Bearer {self._key}"}
+        address = self._target + received.path.removeprefix("/v1")
+        try:
+            reply = httpx.post(address, content=received.body, headers=sent, timeout=300)
+        except httpx.HTTPError:
+            return None  # the server is gone, and so is the client
+        self.exchanges.append(exchange(received.path, received.body, reply))
+        return reply.status_code, reply.content, {"content-type": "application/json"}
 
 
 def exchange(path, raw, reply):

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import httpx
 import pytest
-from loopback_server import QuietHandler, loopback_server
+from loopback_server import LoopbackServer
 from processes import wait_until
 from serving import serving
 
@@ -25,12 +25,12 @@ management.otlp.metrics.export.enabled=false
 """
 
 
-class Model(QuietHandler):
+class Model(LoopbackServer):
     """Embeds a text by the words that it shares with the answers, and answers with the first note of a prompt."""
 
-    def do_POST(self) -> None:
-        asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        if self.path.endswith("/embeddings"):
+    def reply(self, received):
+        asked = json.loads(received.body)
+        if received.path.endswith("/embeddings"):
             rows = [
                 {"object": "embedding", "index": place, "embedding": _embedding(text)}
                 for place, text in enumerate(asked["input"])
@@ -44,11 +44,7 @@ class Model(QuietHandler):
             reply = {"id": "1", "object": "chat.completion", "created": 1, "choices": [choice]}
         usage = {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}
         body = json.dumps({**reply, "model": asked["model"], "usage": usage}).encode()
-        self.send_response(200)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
+        return 200, body, {"Content-Type": "application/json"}
 
 
 def _embedding(text):
@@ -76,7 +72,7 @@ def ask(server, spring_jars, tmp_path):
         files = sorted(map(str, tmp_path.glob("*.java")))
         compiled = ["-parameters", "-cp", libraries, "-d", str(tmp_path), *files]
         subprocess.run(["javac", *compiled], check=True, timeout=200)
-        with loopback_server(Model) as model:
+        with Model() as model:
             settings = SETTINGS.format(model=model.url, server=server.http)
             (tmp_path / "application.properties").write_text(settings, "utf-8")
             started = ["-cp", f"{tmp_path}:{libraries}", "shop.Shop", *QUESTIONS]

@@ -165,7 +165,7 @@ class Server(JsonServer):
     def address(self):
         return f"{self.url}/lettucedetect/spans"
 
-    def reply(self, body):
+    def answer_to(self, body):
         found = (
             {"predictions": self._spans(body)}
             if "requests" not in body

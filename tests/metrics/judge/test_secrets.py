@@ -6,13 +6,12 @@ import pickle
 import ssl
 import subprocess
 import sys
-import threading
 import traceback
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from shutil import which
 
 import pytest
 from judging_tools import sample
+from loopback_server import LoopbackServer
 from openai_server import Misbehaviour, OpenAIServer, error
 
 from ragmeter.exporters.langfuse import LangfuseScores
@@ -108,14 +107,6 @@ def test_a_redirect_is_not_followed(server, status):
         assert (len(server.requests), len(other.requests)) == (1, 0)
 
 
-class Answering(BaseHTTPRequestHandler):
-    def do_POST(self):
-        raise AssertionError("a request was sent to somebody unverified")
-
-    def log_message(self, *_):
-        """Keep quiet."""
-
-
 @pytest.mark.skipif(which("openssl") is None, reason="no openssl here to make a certificate")
 def test_an_endpoint_without_a_good_certificate_is_not_talked_to(tmp_path):
     """Self-signed: no request leaves, the score is a judge_error."""
@@ -129,17 +120,11 @@ def test_an_endpoint_without_a_good_certificate_is_not_talked_to(tmp_path):
     )  # fmt: skip
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(certificate, key)
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Answering)
-    server.socket = context.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    try:
-        judge = OpenAIJudge("m", f"https://127.0.0.1:{server.server_port}/v1", KEY, max_retries=0, timeout_s=60)
+    received = []
+    with LoopbackServer(received.append, context) as server:
+        judge = OpenAIJudge("m", f"{server.url}/v1", KEY, max_retries=0, timeout_s=60)
         [scores] = evaluate([sample()], [ContextPrecision()], judge)
-    finally:
-        server.shutdown()
-        thread.join(60)
-        server.server_close()
+    assert not received, "a request was sent to an unverified server"
 
     score = scores["context_precision"]
     assert (score.value, score.error_type) == (None, "connection")

@@ -5,14 +5,13 @@ from __future__ import annotations
 import base64
 import gzip
 import json
-import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, NamedTuple
 
 import grpc
+from loopback_server import LoopbackServer, Received
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
@@ -119,40 +118,20 @@ def _scope(said: str, name: str, attributes: dict[str, Any]) -> str:
     return "ragmeter" if ours else said
 
 
+class _KeptAlive(LoopbackServer):
+    protocol = "HTTP/1.1"
+
+
 @contextmanager
 def backend() -> Iterator[Backend]:
     """Run a backend on loopback."""
 
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-
-        def answer(self) -> None:
-            body = self._body()
-            if self.headers.get("Content-Encoding") == "gzip":
-                body = gzip.decompress(body)
-            taken.take(self.path.partition("?")[0], body)
-            body = b"" if "protobuf" in self.headers.get("Content-Type", "") else _ANSWER
-            self.send_response(200)
-            self.send_header("Content-Type", self.headers.get("Content-Type", "application/json"))
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        def _body(self) -> bytes:
-            if self.headers.get("Transfer-Encoding", "") != "chunked":
-                return self.rfile.read(int(self.headers.get("Content-Length", 0)))
-            parts = []
-            while size := int(self.rfile.readline(), 16):
-                parts.append(self.rfile.read(size))
-                self.rfile.readline()
-            self.rfile.readline()
-            return b"".join(parts)
-
-        def log_message(self, *_: Any) -> None:
-            """Do nothing."""
-
-    for verb in ("GET", "POST", "PUT"):
-        setattr(Handler, f"do_{verb}", Handler.answer)
+    def reply(received: Received) -> Any:
+        body, kind = received.body, received.headers.get("Content-Type", "application/json")
+        if received.headers.get("Content-Encoding") == "gzip":
+            body = gzip.decompress(body)
+        taken.take(received.path.partition("?")[0], body)
+        return 200, b"" if "protobuf" in kind else _ANSWER, {"Content-Type": kind}
 
     class Calls(grpc.GenericRpcHandler):
         def service(self, call: Any) -> Any:
@@ -164,19 +143,14 @@ def backend() -> Iterator[Backend]:
 
             return grpc.unary_unary_rpc_method_handler(export)
 
-    http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    http.daemon_threads = True
-    with ThreadPoolExecutor(4) as pool:
+    with ThreadPoolExecutor(4) as pool, _KeptAlive(reply) as http:
         calls = grpc.server(pool, handlers=(Calls(),))
         port = calls.add_insecure_port("127.0.0.1:0")
-        taken = Backend(f"http://127.0.0.1:{http.server_address[1]}", port)
+        taken = Backend(http.url, port)
         calls.start()
-        threading.Thread(target=http.serve_forever, args=(0.02,), daemon=True).start()
         try:
             yield taken
         finally:
-            http.shutdown()
-            http.server_close()
             calls.stop(None).wait(60)
 
 
