@@ -27,6 +27,10 @@ __all__ = ["instrument", "uninstrument"]
 class Framework(NamedTuple):
     """A framework, and ragmeter's module for it."""
 
+    name: str
+    """Its name for people."""
+    distribution: str
+    """The distribution that installs it."""
     probe: str
     """The module that shows whether it is installed."""
     core: str
@@ -39,9 +43,19 @@ class Framework(NamedTuple):
 
 FRAMEWORKS: Mapping[str, Framework] = {
     "langchain": Framework(
-        "langchain_core", "langchain_core.runnables.base", "ragmeter.adapters.langchain._handler"
+        "LangChain",
+        "langchain-core",
+        "langchain_core",
+        "langchain_core.runnables.base",
+        "ragmeter.adapters.langchain._handler",
     ),
-    "llama_index": Framework("llama_index.core", "llama_index.core", "ragmeter.adapters.llama_index._handler"),
+    "llama_index": Framework(
+        "LlamaIndex",
+        "llama-index-core",
+        "llama_index.core",
+        "llama_index.core",
+        "ragmeter.adapters.llama_index._handler",
+    ),
 }
 
 SHARED_OPTIONS = frozenset({"name", "retrieval_tools", "retrieval_functions"})

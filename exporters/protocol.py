@@ -242,6 +242,14 @@ class HoldsRuns(Protocol):
 
 
 @runtime_checkable
+class CountsUnsampled(Protocol):
+    """An exporter of spans, some of which the application's sampler may leave out."""
+
+    n_unsampled: int
+    """Requests exported so far whose spans were left out."""
+
+
+@runtime_checkable
 class ObservesMeter(Protocol):
     """An exporter that also publishes the meter's own counters."""
 

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
+from ragmeter.adapters import FRAMEWORKS
 from ragmeter.exporters.protocol import MeterStats
 from ragmeter.metrics._display.printing import visible_text
 
@@ -23,11 +24,6 @@ if TYPE_CHECKING:
     from ragmeter import RagMeter
     from ragmeter.adapters.opentelemetry.heard import Account
 
-_FRAMEWORKS: Mapping[str, tuple[str, str]] = {
-    "langchain_core": ("LangChain", "langchain"),
-    "llama_index.core": ("LlamaIndex", "llama_index"),
-}
-"""Module → framework, and ragmeter's adapter to it."""
 _OTHERS: Mapping[str, str] = {
     "haystack": "Haystack",
     "dspy": "DSPy",
@@ -100,8 +96,7 @@ def examine_application(
     meters: list[RagMeter], stats: list[MeterStats], said: Mapping[tuple[str, str], tuple[int, str]]
 ) -> Iterator[Finding]:
     """Yield findings about this process: its set-up, then its requests."""
-    known = (*_FRAMEWORKS, *_OTHERS, "ragmeter.meter")
-    if not any(module in sys.modules for module in known):
+    if not (_imported_frameworks() or {*_OTHERS, "ragmeter.meter"} & sys.modules.keys()):
         yield REQUESTS.warning(
             "requests",
             "nothing that answers was imported here; processes that it starts report themselves",
@@ -154,8 +149,13 @@ def _without_fine(findings: Iterator[Finding]) -> Iterator[Finding]:
     return (one for one in findings if one.state in ("warning", "failed"))
 
 
+def _imported_frameworks() -> dict[str, str]:
+    """Return the names of the frameworks that this process has imported, by adapter."""
+    return {adapter: one.name for adapter, one in FRAMEWORKS.items() if one.probe in sys.modules}
+
+
 def _frameworks() -> Iterator[Finding]:
-    ours = [name for module, (name, _) in _FRAMEWORKS.items() if module in sys.modules]
+    ours = _imported_frameworks().values()
     others = [name for module, name in _OTHERS.items() if module in sys.modules]
     if ours or others:
         yield APPLICATION.ok("frameworks", ", ".join([*ours, *others]))
@@ -183,11 +183,10 @@ def _instrumentations() -> Iterator[Finding]:
 
 
 def _no_meter() -> Finding:
-    traced = any(module in sys.modules for module in _FRAMEWORKS)
     return REQUESTS.failed(
         "requests",
         "ragmeter is not attached: no meter was made in this process, and no request is scored",
-        _ATTACH if traced else f"{_ATTACH}; or, where spans describe retrievals: {_SPANS}",
+        _ATTACH if _imported_frameworks() else f"{_ATTACH}; or, where spans describe retrievals: {_SPANS}",
     )
 
 
@@ -216,11 +215,7 @@ def _requests(
             or "name the tool or function that retrieves: retrieval_tools=[...], retrieval_functions=[...]",
         )
     if not stats.captured and not unseen:
-        loaded = [
-            name
-            for module, (name, adapter) in _FRAMEWORKS.items()
-            if module in sys.modules and adapter not in meter.port.adapters
-        ]
+        loaded = _imported_frameworks().keys() - set(meter.port.adapters)
         fix = "was a question asked? If so: pass the handler to the call that answers, or use instrument()"
         if loaded or not adapters:
             fix = f"{_ATTACH}, or pass the handler to each call"

@@ -10,15 +10,11 @@ from collections.abc import Iterator
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 
+from ragmeter.adapters import FRAMEWORKS
 from ragmeter.metrics.errors import DISTRIBUTION, install_command
 
 from ._findings import INSTALLED, Finding
 
-FRAMEWORKS = (
-    ("LangChain", "langchain-core", "langchain", "ragmeter.adapters.langchain"),
-    ("LlamaIndex", "llama-index-core", "llama-index", "ragmeter.adapters.llama_index"),
-)
-"""Name, distribution, extra of ragmeter, adapter."""
 _OPTIONAL = (
     ("openai", "judge", "judged metrics"),
     ("opentelemetry-exporter-otlp-proto-http", "otlp", "OTLP over HTTP"),
@@ -60,20 +56,20 @@ def check_packages() -> Iterator[Finding]:
 
 def _frameworks() -> Iterator[Finding]:
     found = False
-    for name, distribution, extra, adapter in FRAMEWORKS:
-        release = installed_version(distribution)
+    for key, one in FRAMEWORKS.items():
+        install = install_command(key.replace("_", "-"))
+        release = installed_version(one.distribution)
         if release is None:
-            yield INSTALLED.skipped(name, "not installed", f"to use it: {install_command(extra)}")
+            yield INSTALLED.skipped(one.name, "not installed", f"to use it: {install}")
             continue
         found = True
+        installed = f"{one.distribution} {release}"
         try:
-            import_module(adapter)
+            import_module(one.adapter)
         except ImportError as error:
-            yield INSTALLED.failed(
-                name, f"{distribution} {release} does not fit: {error}", f"{install_command(extra)} --upgrade"
-            )
+            yield INSTALLED.failed(one.name, f"{installed} does not fit: {error}", f"{install} --upgrade")
         else:
-            yield INSTALLED.ok(name, f"{distribution} {release}")
+            yield INSTALLED.ok(one.name, installed)
     if not found:
         yield INSTALLED.warning(
             "a framework",

@@ -13,6 +13,7 @@ from typing import Final
 from opentelemetry.trace import SpanKind
 
 from ragmeter import RagMeter, reference
+from ragmeter.adapters import FRAMEWORKS
 from ragmeter.cli._telemetry import CollectedTelemetry, LocalTelemetry, send
 from ragmeter.cli.demo.corpus import CorpusQuestion, load_chunks, load_questions
 from ragmeter.cli.demo.run import Framework, application
@@ -27,7 +28,7 @@ from ragmeter.settings.config import Settings
 
 from ._backends import Destination
 from ._findings import TEST_REQUEST, Finding
-from ._packages import FRAMEWORKS, installed_version
+from ._packages import installed_version
 
 _MANUAL: Final = "manual"
 """Name of the test request when no framework is installed."""
@@ -44,7 +45,7 @@ def try_requests(settings: Settings, judge: Judge | None) -> Generator[Finding, 
     """
     telemetry = LocalTelemetry("ragmeter-doctor")
     try:
-        names = [name for name, distribution, *_ in FRAMEWORKS if installed_version(distribution)]
+        names = [one.name for one in FRAMEWORKS.values() if installed_version(one.distribution)]
         for name in names or [_MANUAL]:
             yield from _one_request(name, settings, judge, telemetry)
         return telemetry.collect()

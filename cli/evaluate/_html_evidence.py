@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from html import escape
 
 from ragmeter.cli._metric_page import thresholds_of
@@ -10,7 +10,6 @@ from ragmeter.metrics import RagSample, Score, ScoreItem
 from ragmeter.metrics._display import html
 from ragmeter.metrics._display.meanings import Meaning, meaning_of
 from ragmeter.metrics._display.summary import ScoreSummary
-from ragmeter.metrics._display.wording import value_text
 
 from ._worst_rows import WorstRow
 
@@ -44,7 +43,7 @@ def row_in_full(found: WorstRow, link: str) -> str:
         f'<div id="{escape(link)}">'
         + (f"<ul>{said}</ul>" if said else "")
         + (f"<dl>{texts}</dl>" if texts else "")
-        + f"{_scores(found.scores)}</div></details>"
+        + f"{html.scores_table(found.scores, _evidence_of)}</div></details>"
     )
 
 
@@ -71,26 +70,9 @@ def _html_list(kind: str, entries: Sequence[str]) -> str:
     return f"<{kind}>{''.join(f'<li>{one}</li>' for one in entries[:MAX_CHUNKS])}</{kind}>{left}"
 
 
-def _scores(scores: Mapping[str, Score]) -> str:
-    return html.table(
-        ("score", "value", "what was seen"),
-        (
-            (
-                f"<b>{html.text(score.name)}</b>",
-                f'<i class="none">{score.status}</i>'
-                if score.value is None
-                else value_text(score.value, score.range),
-                _evidence_of(score),
-            )
-            for score in scores.values()
-        ),
-        "one",
-    )
-
-
 def _evidence_of(score: Score) -> str:
     """Return a score's evidence in words and piece by piece, evidence against it first."""
-    said = html.text(score.explanation or score.summary, 400)
+    said = html.evidence(score)
     items = sorted(score.items, key=lambda item: _ORDER[item.verdict])
     if items:
         said += f"<ul>{''.join(map(_item, items[:MAX_ITEMS]))}</ul>"

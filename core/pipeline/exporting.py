@@ -24,6 +24,7 @@ from ragmeter._runtime.stats import Counters, NoDataWarning, OncePerMinute
 from ragmeter._runtime.threads import Bell, start_elsewhere, taking
 from ragmeter.exporters.protocol import (
     CarriesRequests,
+    CountsUnsampled,
     Exporter,
     HoldsRuns,
     MayLackDestination,
@@ -394,7 +395,8 @@ class ExportQueues:
     @property
     def n_unsampled(self) -> int:
         """Exported requests whose spans the application's sampler left out."""
-        return max((getattr(queue.exporter, "n_unsampled", 0) for queue in self._queues), default=0)
+        exporters = (queue.exporter for queue in self._queues)
+        return max((one.n_unsampled for one in exporters if isinstance(one, CountsUnsampled)), default=0)
 
     def put(self, result: ScoredRun, size_bytes: int) -> None:
         """Queue a result for every exporter. Never blocks."""

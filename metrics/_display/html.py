@@ -6,7 +6,7 @@ sign: a word, a mark, a line.  The colours are those of the page of `ragmeter se
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from html import escape
 from importlib.resources import files
 from typing import TYPE_CHECKING, NamedTuple
@@ -220,8 +220,13 @@ def request(row: ShownRow) -> str:
     return f"<p>{verdict_word(row.verdict)} {text(row.question)}{said}</p>{scores_table(row.scores)}"
 
 
-def scores_table(scores: Mapping[str, Score]) -> str:
-    """Return a table of one request's scores: value or status, and the inputs."""
+def evidence(score: Score) -> str:
+    """Return what a score saw, in words."""
+    return text(score.explanation or score.summary, 400)
+
+
+def scores_table(scores: Mapping[str, Score], seen: Callable[[Score], str] = evidence) -> str:
+    """Return a table of one request's scores: value or status, and what was `seen`, as HTML."""
     return table(
         ("score", "value", "what was seen"),
         (
@@ -230,7 +235,7 @@ def scores_table(scores: Mapping[str, Score]) -> str:
                 f'<i class="none">{score.status}</i>'
                 if score.value is None
                 else value_text(score.value, score.range),
-                text(score.explanation or score.summary, 400),
+                seen(score),
             )
             for score in scores.values()
         ),
