@@ -231,3 +231,9 @@ _EVALUATES = re.compile(
 def is_evaluation(span: SpanRecord) -> bool:
     """Return whether a span without a retrieval is an evaluation, by its name; a server route is none."""
     return not span.is_entry and _EVALUATES.search(span.name) is not None
+
+
+def note_of_unread(spans: Sequence[SpanRecord]) -> Unheard:
+    """Return the entry of a trace in which nothing is a request and no other reason was found."""
+    judges = next(filter(is_evaluation, spans), None)
+    return note_of(judges or spans[0], "no_model_call" if judges is None else "evaluation")

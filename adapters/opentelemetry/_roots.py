@@ -40,23 +40,30 @@ def join_roots(
     if not offers:
         return [*alone]
     joined: set[str] = set()
-    for key, members in list(groups.items()):
+    for key, members in sorted(groups.items(), key=lambda item: reads[item[0]].span.started_ns):
         if not _asks_model(members) or any(map(brings_documents, members)):
             continue
         root = reads[key].span
         prompts = [text for read in members for _, text in call_of(read, limit).sent]
         given = letters_of("\0".join([reads[key].reader.input_text(root), *prompts]))
-        for place, (above, read) in offers.items():
-            texts = [item.text for item in read.documents().items if item.text]
-            if (
-                place not in joined
-                and read.span.ended_ns <= root.started_ns
-                and (tops[place] == tops[key] or read.span.parent_id == root.parent_id)
-                and any(letters_of(text)[:_BEGINNING] in given for text in texts)
-            ):
-                joined.add(place)
-                members.extend(groups.pop(above) if above in groups else [read])
-                break
+        found = [
+            (place, read)
+            for place, (_, read) in offers.items()
+            if place not in joined
+            and read.span.ended_ns <= root.started_ns
+            and (
+                tops[place] == tops[key]
+                or read.span.parent_id == root.parent_id
+                or read.span.resource != root.resource  # another process of the trace
+            )
+            and any(item.text for item in read.documents().items)
+            and is_given_in([read], given)
+        ]
+        # One is given in part, where a person or a step chose; several are given whole.
+        for place, read in [one for one in found if is_shown_in([one[1]], given)] or found[:1]:
+            above = offers[place][0]
+            joined.add(place)
+            members.extend(groups.pop(above, []) if above else [read])
     return [read for read in alone if read.span.span_id not in joined]
 
 
@@ -67,6 +74,12 @@ def _asks_model(members: Iterable[Read]) -> bool:
 def brings_documents(read: Read) -> bool:
     """Return whether a span outputs documents: a reranking without them makes no request."""
     return read.is_retrieval or (read.role == "rerank" and (read.span.failed or bool(read.documents().items)))
+
+
+def is_given_in(members: Iterable[Read], page: str) -> bool:
+    """Return whether a text contains the beginning of a document of the retrievals, or none has a text."""
+    found = [letters_of(item.text) for read in members for item in read.documents().items if item.text]
+    return not found or any(text[:_BEGINNING] in page for text in found)
 
 
 def is_shown_in(members: Iterable[Read], page: str) -> bool:

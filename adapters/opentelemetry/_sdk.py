@@ -43,6 +43,7 @@ def record_of(span: Any) -> SpanRecord:
         ),
         failed=status is not None and status.status_code is StatusCode.ERROR,
         dropped=getattr(span, "dropped_attributes", 0) or 0,
+        is_linked=any(link.context.trace_id != context.trace_id for link in span.links or ()),
         scope="" if scope is None else scope.name,
         sampled=context.trace_flags.sampled,
     )

@@ -11,8 +11,10 @@ from ragmeter.adapters.reading.results import ANY_TOOL, cut
 from ragmeter.adapters.reading.step import Message, Step
 from ragmeter.adapters.reading.values import Document, documents_in
 
+from ._accounts import is_evaluation
 from ._contexts import Read
 from ._tree import SpanTree
+from .conventions import ANY_SPAN, ONE_SPAN, hits_in, whole_request_in
 
 _INPUTS = ("gen_ai.input.messages", "ai.prompt.messages")
 _BEGINNING = 64
@@ -28,6 +30,9 @@ def with_shapes(reads: Mapping[str, Read], tree: SpanTree) -> dict[str, Read]:
     if any(read.is_retrieval or read.role == "rerank" for read in reads.values()):
         return dict(reads)
     models = [read for read in reads.values() if read.role == "model"]
+    whole = {key: Read(read.span, ONE_SPAN, "retrieval") for key, read in reads.items() if _is_whole(read)}
+    if whole:
+        return {**reads, **whole}
     prompt_texts = {
         letters_of(text) for read in models for role, text in read.reader.prompt(read.span) if role == "tool"
     }
@@ -38,6 +43,7 @@ def with_shapes(reads: Mapping[str, Read], tree: SpanTree) -> dict[str, Read]:
         and (
             (read.role == "tool" and _gives(read) is not False)
             or (read.role == "step" and (_gives(read) or _is_in_prompt(read, prompt_texts)))
+            or hits_in(read.span)
         )
     ]
     if not tools:
@@ -49,14 +55,17 @@ def with_shapes(reads: Mapping[str, Read], tree: SpanTree) -> dict[str, Read]:
     within: dict[str | None, list[object]] = {}
     results: list[tuple[int, object]] = []
     for read in tools:
-        result, key = read.reader.result(read.span), caller[read.span.span_id]
+        result = hits_in(read.span) or read.reader.result(read.span)
+        key = caller[read.span.span_id]
         results.append((reads[key or read.span.span_id].span.started_ns, result))
         within.setdefault(key, []).append(result)
     shaped = shaped_documents(results, [_page_of(read, within.get(read.span.span_id, ())) for read in models])
     return {
         **reads,
         **{
-            read.span.span_id: Read(read.span, read.reader, read.role, ANY_TOOL)
+            read.span.span_id: Read(read.span, ANY_SPAN, "retrieval")
+            if hits_in(read.span)
+            else Read(read.span, read.reader, read.role, ANY_TOOL)
             for read, documents in zip(tools, shaped, strict=True)
             if documents
         },
@@ -67,6 +76,12 @@ def made_by_steps(reads: Iterable[Read]) -> tuple[Document, ...]:
     """Return the documents that steps added to those retrieved: of a search that has no span of its own."""
     steps = (read for read in reads if read.role == "step" and not read.span.failed and _gives(read))
     return tuple(item for read in steps for item in documents_in(read.reader.result(read.span)) or ())
+
+
+def _is_whole(read: Read) -> bool:
+    """Return whether a step of no known convention has a whole request."""
+    own = read.role == "step" and read.reader is ANY_SPAN and not is_evaluation(read.span)
+    return own and whole_request_in(read.span) is not None
 
 
 def _page_of(read: Read, results: Iterable[object]) -> Step:

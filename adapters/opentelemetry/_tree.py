@@ -20,6 +20,7 @@ class SpanTree:
     def __init__(self, spans: Iterable[SpanRecord]) -> None:
         self.spans: dict[str, SpanRecord] = {}
         self._entries: dict[str, SpanRecord | None] = {}
+        self._passed: Collection[str] = ()
         for span in spans:
             known = self.spans.get(span.span_id)
             if known is None or len(span.attributes) > len(known.attributes):
@@ -39,6 +40,22 @@ class SpanTree:
                 span = self.parent(span)
         return found
 
+    def join_processes(
+        self, asked: Collection[str], models: Collection[str], retrievals: Collection[str]
+    ) -> None:
+        """Let a request reach into the processes that it calls, if they only retrieve or only ask a model.
+
+        Args:
+            asked: Ids of the steps with a question or an answer.
+            models: Ids of the models' calls.
+            retrievals: Ids of the retrievals.
+        """
+        half = self.above(models).union(models) ^ self.above(retrievals).union(retrievals)
+        self._passed = {key for key in half if self.spans[key].is_entry and self.parent(self.spans[key])}
+        if self._passed:
+            above = self.outermost(asked, itself=False)
+            self._passed = {key for key in self._passed if above[key] is not None}
+
     def outermost(
         self, wanted: Collection[str], *, itself: bool, tops: Collection[str] = ()
     ) -> dict[str, str | None]:
@@ -51,7 +68,7 @@ class SpanTree:
         """
 
         def begins(span: SpanRecord) -> bool:
-            return span.is_entry or span.span_id in tops
+            return (span.is_entry and span.span_id not in self._passed) or span.span_id in tops
 
         found: dict[str, str | None] = {}
         # Spans arrive as they end, the inner ones first: in reverse, most find their ancestors' result known.

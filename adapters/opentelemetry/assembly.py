@@ -29,6 +29,8 @@ from .requests import OWN_SCOPE
 
 _KEPT = ("http.response.status_code", "http.status_code", "error.type", "session.id", "user.id")
 _REFERENCE = "ragmeter."
+_PASSAGE = 40
+"""Minimum characters of a text that may be a passage."""
 _TRACE_BYTES = 700
 """Approximate bytes of a trace beside its spans: its sets, lists and tables."""
 _OWN_BYTES = 200
@@ -426,6 +428,15 @@ def _part_of(top: SpanRecord) -> str | None:
     return top.span_id if known is None or known[1] == "step" else top.parent_id
 
 
+def _holds_text(event: SpanNote) -> bool:
+    """Return whether an event may be of a passage, or of a whole request."""
+    values = event.attributes.values()
+    return any(
+        isinstance(value, (list, dict)) or (isinstance(value, str) and len(value) >= _PASSAGE)
+        for value in values
+    )
+
+
 def _slim(span: SpanRecord) -> SpanRecord:
     """Return the span without the attributes that no reader uses."""
     if not span.events and (not span.attributes or reading(span) is not None):
@@ -439,7 +450,7 @@ def _slim(span: SpanRecord) -> SpanRecord:
         if (
             "exception.type" in event.attributes
             if event.name == "exception"
-            else is_read and holds_content(event.name)
+            else is_read and (holds_content(event.name) or _holds_text(event))
         )
     )
     if is_read:

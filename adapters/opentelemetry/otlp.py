@@ -229,6 +229,7 @@ def _spans_of(request: ExportTraceServiceRequest) -> ExportedRecords:
                         ),
                         failed=span.status.code == _ERROR,
                         dropped=span.dropped_attributes_count,
+                        is_linked=any(link.trace_id != span.trace_id for link in span.links),
                         scope=scope,
                         # Spans that are sent were sampled; some senders omit the flag.
                         sampled=True,

@@ -53,6 +53,8 @@ class SpanRecord:
     """Whether its status says error."""
     dropped: int = 0
     """Number of attributes removed by the SDK's limit."""
+    is_linked: bool = False
+    """Whether it has a link to a span of another trace."""
     scope: str = ""
     """Name of the instrumentation."""
     sampled: bool = True
@@ -90,7 +92,7 @@ class SpanRecord:
                 size += 2 * len(value)
             elif isinstance(value, (bytes, list, tuple, dict)):
                 size += 100 * len(value)
-        return size
+        return size + sum(_BESIDE_TEXTS + 2 * len(str(event.attributes)) for event in self.events)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -28,7 +28,7 @@ from ._limits import CutLength
 from ._question import RequestQuestion
 from ._refusals import refusal_was_raised, was_refused, words_raised
 from ._repeats import RecentRequests, usable_rank, without_repeats
-from ._roots import brings_documents, is_shown_in, join_roots, split_requests
+from ._roots import brings_documents, is_given_in, is_shown_in, join_roots, split_requests
 from ._shapes import made_by_steps, with_shapes
 from ._sources import source_in
 from ._steps import calls_of, function_in, reached_model
@@ -126,9 +126,13 @@ class _Finder:
         self._logs = logs
         self._cut = CutLength(tree.spans.values())
         self.unheard: list[Unheard] = []
-        self._tops = tree.outermost(tree.spans, itself=True)
         steps = {key for key, read in reads.items() if read.role in ("step", "join") and not read.is_retrieval}
         retrievals = {key for key, read in reads.items() if read.is_retrieval}
+        if len({span.resource.get("service.name") for span in tree.spans.values()}) > 1:
+            asked = {key for key in steps if _is_described(reads[key])}
+            sources = retrievals.union(key for key, read in reads.items() if read.role == "rerank")
+            tree.join_processes(asked, {key for key, read in reads.items() if read.role == "model"}, sources)
+        self._tops = tree.outermost(tree.spans, itself=True)
         requests = tree.outermost(steps, itself=True)
         first: dict[str | None, int] = {}
         for key in retrievals:
@@ -193,6 +197,9 @@ class _Finder:
             query = top.reader.query(top.span) if present else None
             groups.setdefault((top.reader.name if present else "", query), []).append(read)
         others = [read for read in alone if read.role == "model"]
+        if len(groups) == 1 and others:
+            [members] = groups.values()
+            others = self._beside(members, others)
         if len(groups) < 2:
             return [self._best(None, [*members, *others]) for members in groups.values()]
         # Prompts decide to which of them the calls belong.
@@ -203,6 +210,14 @@ class _Finder:
             self._best(None, [*members, *(read for read, page in pages if is_shown_in(members, page))])
             for members in groups.values()
         ]
+
+    def _beside(self, members: Sequence[Read], models: list[Read]) -> list[Read]:
+        """Return the calls of a retrieval: in other processes only if one was sent its documents."""
+        entry = self._tree.entry_above(members[0].span)
+        page = letters_of("\0".join(text for read in models for _, text in read.reader.prompt(read.span)))
+        if not page or is_given_in(members, page):
+            return models
+        return [read for read in models if self._tree.entry_above(read.span) is entry]
 
     def _best(self, request: SpanRecord | None, members: list[Read]) -> FoundRequest:
         """Return the request as described by the convention with the most data about it."""
@@ -477,7 +492,12 @@ class _Finder:
         full = shown is not None and shown.is_divided and not first.failed
         if not full and (own is None or not _hands_on(members)):
             is_divided = None if shown is None else shown.is_divided
-            self.unheard.append(unheard_of(members, calls, is_divided=is_divided))
+            note = unheard_of(members, calls, is_divided=is_divided)
+            if note.reason == "no_retrieval_seen" and any(
+                one.is_linked for one in self._members(span, members)
+            ):
+                note = note._replace(reason="linked_trace")
+            self.unheard.append(note)
             return None
         contexts = shown.documents if shown is not None and full else ()
         failed = first.failed
@@ -498,6 +518,11 @@ class _Finder:
             carried=carried_in(calls, answer, [item.text or "" for item in contexts]) if full else (),
             members=self._members(span, members),
         )
+
+
+def _is_described(read: Read) -> bool:
+    """Return whether a step has a question or an answer."""
+    return read.reader.question(read.span) is not None or read.reader.answer(read.span) is not None
 
 
 def _began(read: Read) -> int:

@@ -6,33 +6,39 @@ from collections.abc import Sequence
 
 from ragmeter.adapters.opentelemetry.record import UNREAD, SpanRecord
 
-from ._any import AnySpan, is_indexing, is_writing
+from ._any import AnySpan, OneSpan, is_indexing, is_writing
 from ._genai import GenAI, PydanticAI, VercelAI
 from ._haystack import Haystack
 from ._kinds import KindReader
 from ._messages import holds_content, holds_messages, with_logs
 from ._openinference import OpenInference
 from ._openllmetry import OpenLLMetry
+from ._own_shapes import hits_in, whole_request_in
 from ._reader import Documents, Missing, Reader, Role
 
 __all__ = [
     "ANY_SPAN",
+    "ONE_SPAN",
     "READERS",
     "AnySpan",
     "Documents",
     "Missing",
     "Reader",
     "Role",
+    "hits_in",
     "holds_content",
     "holds_messages",
     "is_indexing",
     "is_writing",
     "reading",
+    "whole_request_in",
     "with_logs",
 ]
 
 ANY_SPAN = AnySpan()
 """Reads spans of no known convention."""
+ONE_SPAN = OneSpan()
+"""Reads spans that have a whole request each."""
 
 READERS: Sequence[Reader] = (
     OpenInference(),

@@ -28,6 +28,7 @@ from ragmeter.adapters.reading.values import (
 )
 
 from ._messages import said_in, sent_in
+from ._own_shapes import DOCUMENTS, hits_in, whole_request_in
 from ._reader import Documents, Reader, Role, reported_documents, rows_under
 
 _FOREIGN = re.compile(
@@ -48,9 +49,6 @@ _OUT = re.compile(
     r"(?:.*[._:])?(?:\w+_)?(answer|choices|completions?|reply|outputs?|response|results?|return(?:_value)?|documents|docs|contexts?|chunks|hits|"
     r"passages|nodes|matches)(?:[._](?:value|json|text|messages))?",
     re.IGNORECASE,
-)
-_DOCUMENTS = frozenset(
-    ("documents", "docs", "context", "contexts", "chunks", "hits", "passages", "nodes", "matches")
 )
 _ROLES: Mapping[Role, re.Pattern[str]] = {
     "evaluation": re.compile(r"(?<!retri)eval|scor(?:e|ing)|judge|guardrail", re.IGNORECASE),
@@ -189,7 +187,7 @@ class AnySpan(Reader):
     def role(self, span: SpanRecord) -> Role | None:
         attributes = span.attributes
         if not attributes:
-            return None
+            return self._by_shape(span)
         if _is_store(span):
             return "other" if is_indexing(span) else "retrieval"
         fields = _fields(span)
@@ -202,7 +200,7 @@ class AnySpan(Reader):
         if fields.has_model and ("request" in fields.given or "response" in fields.out):
             return "model"
         listed = any(
-            documents_in(value) is not None and (word in _DOCUMENTS or _RETRIEVES.search(span.name) is not None)
+            documents_in(value) is not None and (word in DOCUMENTS or _RETRIEVES.search(span.name) is not None)
             for word, value in fields.out.items()
             if not isinstance(value, str)
         )
@@ -212,7 +210,15 @@ class AnySpan(Reader):
             return "step"
         if fields.has_model and any(attributes.get(key) for key in filter(_REPLIED.search, attributes)):
             return "model"  # its texts are switched off
-        return "other" if "gen_ai.operation.name" in attributes or fields.has_model else None
+        if "gen_ai.operation.name" in attributes or fields.has_model:
+            return "other"
+        return self._by_shape(span)
+
+    def _by_shape(self, span: SpanRecord) -> Role | None:
+        """Return the role of a span that only its own JSON, or its events, describe."""
+        if hits_in(span):
+            return "other" if _RETRIEVES.search(span.name) is None else "retrieval"
+        return None if whole_request_in(span) is None else "step"
 
     def tool_name(self, span: SpanRecord) -> str:
         named = next((span.attributes[key] for key in _TOOLS if key in span.attributes), None)
@@ -228,14 +234,13 @@ class AnySpan(Reader):
         return _first(_fields(span).out, _ANSWERS, answer_in)
 
     def answer_beside(self, span: SpanRecord) -> str | None:
-        return self.answer(span) if _fields(span).out.keys() & _DOCUMENTS else None
+        return self.answer(span) if _fields(span).out.keys() & DOCUMENTS else None
 
     def documents(self, span: SpanRecord) -> Documents:
-        hits = [dict(event.attributes) for event in span.events if event.name.endswith("query.result")]
+        hits = hits_in(span)
         if hits:
-            rows = [{key.rpartition(".")[2]: item for key, item in hit.items()} for hit in hits]
-            found = documents_in(rows)
-            return Documents(missing="unreadable_result") if found is None else Documents(found)
+            rows = cut(hits, ANY_TOOL)
+            return Documents(missing="unreadable_result") if rows is None else Documents(rows)
         value = self.result(span)
         documents = reported_documents(span, value, "content_off", "unreadable_result")
         if documents.missing == "unreadable_result":
@@ -257,7 +262,9 @@ class AnySpan(Reader):
 
     def result(self, span: SpanRecord) -> Any:
         out = _fields(span).out
-        named = [value for word, value in out.items() if word in _DOCUMENTS]
+        if hits := hits_in(span):
+            return hits
+        named = [value for word, value in out.items() if word in DOCUMENTS]
         return named[0] if named else next(iter(out.values()), None)
 
     def prompt(self, span: SpanRecord) -> list[tuple[str, str]]:
@@ -283,6 +290,22 @@ class AnySpan(Reader):
     def hides(self, span: SpanRecord, side: Literal["input", "output"]) -> bool:
         fields = _fields(span)
         return any(map(is_hidden, (fields.given if side == "input" else fields.out).values()))
+
+
+class OneSpan(AnySpan):
+    """Reads spans that have a whole request each."""
+
+    def query(self, span: SpanRecord) -> str | None:
+        found = whole_request_in(span)
+        return None if found is None else found.question
+
+    def documents(self, span: SpanRecord) -> Documents:
+        found = whole_request_in(span)
+        return Documents() if found is None else Documents(found.documents)
+
+    def answer_beside(self, span: SpanRecord) -> str | None:
+        found = whole_request_in(span)
+        return None if found is None else found.answer
 
 
 def _first(values: Mapping[str, Any], words: Sequence[str], read: Any) -> str | None:
