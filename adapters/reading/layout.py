@@ -94,7 +94,7 @@ _TRAILER = re.compile(
     re.IGNORECASE,
 )
 """The last line of a passage, with its source."""
-_TEMPLATE_LINE = re.compile(r"[^\w\s].*\w.*[^\w\s]|.*[:：]")
+_TEMPLATE_LINE = re.compile(r"[^\w\s](?=.*\w).*[^\w\s]|.*[:：]")
 _TO_THE_MODEL = re.compile(
     r"\b(?:answer|question|respond|cite|citations?|search results|provided|context)\b|"
     r"ответь|отвечай|вопрос|回答|问题",

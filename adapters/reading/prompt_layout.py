@@ -135,8 +135,8 @@ _ASKING_LABEL = re.compile(
 )
 """A label with such a word among others, and one line."""
 _OPENING_QUOTE = re.compile(r"[「『“«\"'](?<![a-zA-Zа-яА-ЯёЁ]')")
-_NAMED_BEFORE = re.compile(rf"(?:{QUESTION})(?: about)?[ :：]*\Z", re.IGNORECASE)
-_MOST_BEFORE = 40
+_NAMED_BEFORE = re.compile(rf"(?:{QUESTION})(?: about)?\Z", re.IGNORECASE)
+_MOST_BEFORE = 30
 """Characters before a quotation that are searched for a word for a question."""
 _QUOTATION = re.compile(r"'([^\n]{2,300}?)'(?!\w)|[「『“«\"]([^\n「」『』“”«»\"]{2,300})[」』”»\"]")
 _QUOTED_SUBJECT = re.compile(r"['「『\"]([^\n'「」『』\"]{2,300})['」』\"](?:に対する|について|に関する)")
@@ -332,7 +332,8 @@ def _quoted_question(text: str) -> re.Match[str] | None:
     # Quotation marks are found many times faster than words in every spelling.
     for mark in _OPENING_QUOTE.finditer(text):
         start = mark.start()
-        if _NAMED_BEFORE.search(text, max(start - _MOST_BEFORE, 0), start):
+        before = text[max(start - _MOST_BEFORE, 0) : start].rstrip(" :：")
+        if before[-1:].isalpha() and _NAMED_BEFORE.search(before):
             quotation = _QUOTATION.match(text, start)
             if quotation is not None:
                 return quotation

@@ -6,7 +6,8 @@ it no conflict.
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache
 from typing import NamedTuple
 
 from .analysis import Analysis
@@ -59,6 +60,7 @@ def denials(
     if not (any(map(_may_deny, texts)) or any(denied_there)):
         return []
     found: list[Denial] = []
+    clauses_in = cache(_clauses)  # sentences of chunks are compared with many clauses
     denying = [
         line
         for context, denied in zip(contexts, denied_there, strict=True)
@@ -77,26 +79,25 @@ def denials(
                 continue
         if _SUPPOSED.search(sentence):
             continue
-        clauses = _clauses(sentence)
+        clauses = clauses_in(sentence)
         for clause in clauses:
-            terms_said = frozenset(clause.terms)
-            if len(terms_said) < _LEAST - (len(clauses) == 1):
+            if len(clause.terms) < _LEAST - (len(clauses) == 1):
                 continue
             sides = [
                 (own.denied, place, said)
                 for place, context in enumerate(contexts)
                 if denies or denied_there[place]
-                for own, said in _like(clause, context, any_side=denies)
+                for own, said in _like(clause, context, clauses_in, any_side=denies)
             ]
             opposite = [side for side in sides if side[0] != clause.denied]
-            if opposite and not _is_stated(terms_said, clause, contexts):
+            if opposite and not _is_stated(clause, contexts, clauses_in):
                 found.append(Denial(at, clause.text, *opposite[0][1:]))
     return found
 
 
 class _Clause(NamedTuple):
     text: str
-    terms: tuple[str, ...]
+    terms: frozenset[str]
     denied: bool
     across: frozenset[str]
     """Pairs of Han across the negation, which the opposite has: 上允 of 上不允许."""
@@ -105,6 +106,9 @@ class _Clause(NamedTuple):
 def _may_deny(text: str) -> bool:
     low = text.lower()
     return any(map(low.__contains__, _QUICK if text.isascii() else _QUICK_ELSEWHERE))
+
+
+_ClausesIn = Callable[[str], list[_Clause]]
 
 
 def _clauses(sentence: str) -> list[_Clause]:
@@ -119,10 +123,7 @@ def _clause(text: str) -> _Clause:
         across = [*terms_of_line(_NEGATION.sub("", plain)), *terms_of_line(plain.replace("没有", "有"))]
     dropped = russian_function_stems()
     return _Clause(
-        text,
-        tuple(term for term in terms_of_line(bare) if term not in dropped and term not in _AUXILIARY),
-        bare != plain,
-        frozenset(across),
+        text, frozenset(terms_of_line(bare)) - dropped - _AUXILIARY, bare != plain, frozenset(across)
     )
 
 
@@ -132,21 +133,24 @@ _AUXILIARY = frozenset(
 """Remainders of contractions whose negation was cut out."""
 
 
-def _like(said: _Clause, context: Analysis, *, any_side: bool) -> Iterator[tuple[_Clause, str]]:
+def _like(
+    said: _Clause, context: Analysis, clauses_in: _ClausesIn, *, any_side: bool
+) -> Iterator[tuple[_Clause, str]]:
     """Return the clauses of a chunk with these words and hardly any others, with their sentences."""
-    terms = frozenset(said.terms)
+    terms = said.terms
     for sentence in _sentences_with(terms, context):
         if (any_side or _may_deny(sentence)) and not _SUPPOSED.search(sentence):
-            clauses = _clauses(sentence)
+            clauses = clauses_in(sentence)
             for clause in clauses:
-                there = frozenset(clause.terms)
-                most = len(terms) + (1 if clause.denied else 2)
+                there = clause.terms
+                if len(there) > len(terms) + (1 if clause.denied else 2):
+                    continue
                 if len(terms) < _LEAST and (len(clauses) > 1 or there - terms - said.across):
                     continue
                 # 狗 of 狗不可以 is in 狗可 of the opposite.
                 begins = {one[0] for one in there}
                 rest = [one for one in terms - there - clause.across if one not in begins]
-                if not rest and len(there) <= most:
+                if not rest:
                     yield clause, sentence
 
 
@@ -167,11 +171,11 @@ def _sentences_with(terms: frozenset[str], context: Analysis) -> Iterator[str]:
             yield sentence
 
 
-def _is_stated(terms: frozenset[str], clause: _Clause, contexts: Sequence[Analysis]) -> bool:
+def _is_stated(clause: _Clause, contexts: Sequence[Analysis], clauses_in: _ClausesIn) -> bool:
     """Return whether a chunk also states the same: then nothing is contradicted."""
     return any(
-        own.denied == clause.denied and terms <= frozenset(own.terms)
+        own.denied == clause.denied and clause.terms <= own.terms
         for context in contexts
-        for sentence in _sentences_with(terms, context)
-        for own in _clauses(sentence)
+        for sentence in _sentences_with(clause.terms, context)
+        for own in clauses_in(sentence)
     )
