@@ -106,7 +106,7 @@ _WIDE_LABEL = re.compile(
 )
 """A label that names the context only where another one names the question."""
 _ANY_LABEL = re.compile(
-    rf"^[^\w\n]{{0,12}}(?![^\n]{{0,60}}(?:{OTHER}))[^\s:：.!?。(]{{1,30}}"
+    rf"^(?=[^\n]*[:：][ \t*]*\n)[^\w\n]{{0,12}}(?![^\n]{{0,60}}(?:{OTHER}))[^\s:：.!?。(]{{1,30}}"
     r"(?:[ \t][^\s:：.!?。]{1,30}){0,5}[ \t]?[:：][ \t*]*\n"
     r"(?!\s*(?:[-*•]|\(?\d{1,3}[.)])[ \t])",
     re.IGNORECASE | re.MULTILINE,
