@@ -23,7 +23,7 @@ from ragmeter.adapters._other_spans import (
     span_context,
 )
 from ragmeter.adapters._snapshots import bytes_of_new
-from ragmeter.adapters._unseen import RetrievalRules, context_in
+from ragmeter.adapters._unseen import context_in
 from ragmeter.adapters.reading.prompts import Sent, new_bytes
 from ragmeter.adapters.reading.route import Paste
 from ragmeter.requests.by_hand import error_type
@@ -41,7 +41,7 @@ from ._payloads import (
     response_id,
     snapshot_documents,
 )
-from ._requests import IGNORE_TAG, begin_request, end_request, holds_state, look_for_workflow
+from ._requests import ID_KEYS, IGNORE_TAG, begin_request, end_request, holds_state, look_for_workflow
 from ._results import note_result, note_tool
 from ._state import (
     Attachment,
@@ -141,6 +141,8 @@ def on_start(  # noqa: PLR0915 -- what `start` does
             if request.ignored:
                 return
             if run is not request.root:
+                if run.parent is request.root and not request.configured:
+                    _note_configured_ids(request)
                 if request.target is None and ambient_context() is not request.context:
                     look_for_workflow(request)
                 if kind == "chain":
@@ -149,8 +151,10 @@ def on_start(  # noqa: PLR0915 -- what `start` does
                         _note_inputs(request, run, inputs)
                     elif request.retrievals or request.passages:
                         run.strings = (inputs,)
-            if request.options.rules is not None:
-                _note_rule(request.options.rules, run, inputs)
+            if kind in ("tool", "chain") and request.options.rules is not None:
+                run.rule = request.options.rules.rule_for(run.name, is_tool=kind == "tool")
+            if kind == "tool" or run.rule is not None:
+                run.taken = dict(inputs) if type(inputs) is dict else inputs
             if kind == "retriever":
                 run.run_id = run_id
                 _retriever_started(attached, run, inputs, event)
@@ -206,13 +210,6 @@ def on_end(callback: str, given: str, note: Note) -> Callable[..., None]:
                 raise
 
     return end
-
-
-def _note_rule(rules: RetrievalRules, run: Run, inputs: object) -> None:
-    if run.kind in ("tool", "chain"):
-        run.rule = rules.rule_for(run.name, is_tool=run.kind == "tool")
-        if run.rule is not None:
-            run.taken = dict(inputs) if type(inputs) is dict else inputs
 
 
 def _note_inputs(request: OpenRequest, run: Run, inputs: object) -> None:
@@ -388,6 +385,17 @@ def _run_around(runs: Mapping[int, Run]) -> Run | None:
     config = var_child_runnable_config.get() or {}
     parent = getattr(config.get("callbacks"), "parent_run_id", None)
     return runs.get(parent.int) if isinstance(parent, UUID) else None
+
+
+def _note_configured_ids(request: OpenRequest) -> None:
+    """Add the ids in the root's ``configurable``, which the context of the runs below it contains."""
+    request.configured = True
+    if var_child_runnable_config is None:
+        return
+    configurable = (var_child_runnable_config.get() or {}).get("configurable") or {}
+    if not ID_KEYS.isdisjoint(configurable):
+        ids = {key: configurable[key] for key in ID_KEYS & configurable.keys()}
+        request.metadata = ids | dict(request.metadata)
 
 
 def _comes_too_late(run_id: UUID, parent_run_id: UUID) -> bool:

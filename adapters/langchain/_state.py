@@ -265,6 +265,8 @@ class OpenRequest:
     """OpenTelemetry's context at the start; likewise. While it is current there is no new span."""
     parent_span: SpanContext | None = None
     target: SpanContext | None = None
+    configured = False
+    """Whether ids were read in ``configurable``."""
     interrupted = False
     resumes = False
     """Whether a ``Command`` resumed an earlier request, which has the question."""

@@ -84,6 +84,19 @@ def test_successive_tool_calls_accumulate(watch: Watch) -> None:
     app.invoke({"messages": [("user", "who?")]}, config=watch.config)
 
 
+@expect(query="kettles", search_query="kettles", retriever="find_kettles")
+def test_a_tool_that_no_one_named_was_asked_what_the_model_asked_it(watch: Watch) -> None:
+    """Its result is recognised by its shape."""
+
+    @tool
+    def find_kettles(query: str, most: int = 3) -> list[dict[str, Any]]:
+        """Find kettles."""
+        return [{"id": most, "text": "Kettle 4711 boils in three minutes, as long as it is not full."}]
+
+    app = agent(ScriptedModel(script=[call_tool("kettles", name="find_kettles"), "Three."]), [find_kettles])
+    app.invoke({"messages": [("user", "How long does it take?")]}, config=watch.config)
+
+
 @expect(any_order=["x-1", "y-1"], retrievals=2)
 def test_parallel_tool_calls(watch: Watch) -> None:
     """One message that calls twice is two retrievals of one request."""

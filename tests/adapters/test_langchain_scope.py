@@ -142,6 +142,13 @@ def test_plain_metadata_ids(watch: Watch, chain: Any, key: str) -> None:
     chain.invoke("who?", config={**watch.config, "metadata": {key: "c1", "user_id": 7}})
 
 
+@expect(conversation_id="c1", user_id="7")
+@pytest.mark.parametrize("key", ["thread_id", "session_id", "conversation_id"])
+def test_ids_in_configurable(watch: Watch, chain: Any, key: str) -> None:
+    """LangChain's own place for a session, which its newer releases do not copy to the metadata."""
+    chain.invoke("who?", config={**watch.config, "configurable": {key: "c1", "user_id": 7, "api_key": "k"}})
+
+
 @expect(name="qa")
 def test_run_name(watch: Watch, chain: Any) -> None:
     """LangChain's own name for a run."""
