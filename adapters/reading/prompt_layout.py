@@ -298,6 +298,10 @@ def question_in_prompt(messages: Sequence[Message]) -> str | None:
         _last_question(text[span[1] : span[2]]),
     )
     beside = next((side for side in sides if side and not BLANK.search(side)), "")
+    if not any(mark in beside for mark in _QUESTION_MARKS):
+        paragraphs = {part.strip() for side in sides for part in BLANK.split(side)}
+        asking = [part for part in paragraphs if part.endswith(_QUESTION_MARKS)]
+        beside = asking[0] if len(asking) == 1 else beside
     above, _, line = beside.rpartition("\n")
     if len(messages) == 1 and line.endswith(_QUESTION_MARKS) and not above.endswith(_QUESTION_MARKS):
         beside = line  # instructions precede it

@@ -29,6 +29,8 @@ SHOWN = {
     "what was found, after the question": f"{QUESTION}\n\nHere is what I found:\n\n- {ONE}\n- {TWO}",
     "a label within a line": f"You sell kettles. Relevant passages:\n1. {ONE}\n2. {TWO}\n\nQuestion: {QUESTION}",
     "numbered notes": f"Answer only with facts from these notes.\n\nNote 1: {ONE}\nNote 2: {TWO}\n\nQuestion: {QUESTION}",
+    "elements before an instruction and the question": f"<documents>\n<document>{ONE}</document>\n<document>{TWO}</document>\n</documents>\n\nAnswer with the documents above.\n\n{QUESTION}",
+    "elements before the question and an instruction": f"You sell kettles.\n\n<documents>\n<document>{ONE}</document>\n<document>{TWO}</document>\n</documents>\n\nThe customer wants to know:\n\n{QUESTION}\n\nCite the document.",
     "elements alone": f"<question>{QUESTION}</question>\n<passages>\n<passage>{ONE}</passage>\n<passage>{TWO}</passage>\n</passages>",
     "scored headings": f"Retrieved documents:\n\n--- Document 1 (score 0.91) ---\n{ONE}\n\n--- Document 2 (score 0.8) ---\n{TWO}\n\nQuestion: {QUESTION}",
     "metadata in parentheses": f"Answer from the sources.\n\n(Source: a.md)\n{ONE}\n\n(Source: b.md)\n{TWO}\n\nQuestion: {QUESTION}",
