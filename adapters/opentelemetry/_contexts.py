@@ -164,11 +164,11 @@ def _reranked(seen: list[Seen], read: Read, tree: SpanTree) -> list[Seen]:
     if len(taken) > 1 and given:
         taken = _nearest(taken, read, lambda item: _share([item], ids, known), tree)
     if read.role == "join":
-        documents = documents._replace(
-            items=_join_of(documents.items, [doc for item in taken for doc in item.documents.items])
-        )
-        if not taken or not documents.items:
+        items = _join_of(documents.items, [doc for item in taken for doc in item.documents.items])
+        is_known = bool(items) or documents == Documents()
+        if not taken or not is_known:
             return seen
+        documents = documents._replace(items=items)
     elif documents.missing == "rerank_invisible":  # perhaps prompts show which of these are left
         documents = documents._replace(items=tuple(doc for item in taken for doc in item.documents.items))
     consumed = {id(item) for item in taken}

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from ragmeter.requests.refusals import is_refusal_reason, refusal_of, refusal_part
 
 from .fields import FIELD_NAMES, ROLES
+from .literals import literal_in
 
 MAX_DEPTH = 8
 """Levels of mappings and lists, JSON in JSON among them, that are read."""
@@ -392,7 +393,12 @@ def query_in(value: Any) -> str | None:
 
 def answer_in(value: Any) -> str | None:
     """Return the answer in a request's output: a text, a field, or the last assistant message."""
-    return _message_text(opened(value), _ANSWER_KEYS, "assistant", 0)
+    value = opened(value)
+    if isinstance(value, str) and is_repr(value):
+        fields = literal_in(f"[{value}]")
+        given = fields[0] if isinstance(fields, list) and isinstance(fields[0], dict) else {}
+        value = {key: given[key] for key in _ANSWER_KEYS if isinstance(given.get(key), (str, dict))}
+    return _message_text(value, _ANSWER_KEYS, "assistant", 0)
 
 
 _FORM_KEYS = frozenset(FIELD_NAMES["answer"])

@@ -111,6 +111,22 @@ def test_an_answer_that_is_only_the_retrieved_texts_was_written_by_no_model():
     assert (sample_of(asked).status, asked.answer) == ("retrieval_only", None)
 
 
+@pytest.mark.parametrize(
+    ("output", "answer"),
+    [
+        ("StopEvent(result='Sorry, I cannot help with that.')", "Sorry, I cannot help with that."),
+        ("StopEvent(result={'answer': \"It isn't.\", 'sources': [1]})", "It isn't."),
+        ("StopEvent(result=RAG())", ANSWER),
+        ("Ended(run='9f1d2c')", ANSWER),
+    ],
+)
+def test_a_text_in_an_events_repr_is_what_the_user_got(output, answer):
+    """A later step replaced what the model said."""
+    asked = _asked(output, _retriever(RETURNS), _call(3, f"Context: {RETURNS}\nQuestion: sale?", ANSWER))
+
+    assert asked.answer == answer
+
+
 def test_fields_that_a_model_filled_and_the_request_returned_are_the_answer():
     fields = {"thing": "voucher", "years": 3}
     called = "llm.output_messages.0.message.tool_calls.0.tool_call.function."

@@ -115,6 +115,20 @@ TOLD = {
         ),
         {"texts": ["three", "one"]},
     ),
+    "a step of LlamaIndex' that leaves no node leaves nothing": (
+        _request(
+            openinference(2, 1, "RETRIEVER", **documents("one", "two", ids="ab")),
+            openinference(3, 1, "CHAIN", "Cutoff._postprocess_nodes", input={"nodes": _nodes(*"ab")}, output="[]"),
+        ),
+        {"texts": []},
+    ),
+    "a step of LlamaIndex' whose output is not known changes nothing": (
+        _request(
+            openinference(2, 1, "RETRIEVER", **documents("one", "two", ids="ab")),
+            openinference(3, 1, "CHAIN", "Cutoff._postprocess_nodes", input={"nodes": _nodes(*"ab")}),
+        ),
+        {"texts": ["one", "two"]},
+    ),
     "what the model was not sent was not seen": (
         _request(_retriever(FIRST, SECOND), openinference(3, 1, "LLM", **exchange(f"Use this: {FIRST}"))),
         {"texts": [FIRST]},

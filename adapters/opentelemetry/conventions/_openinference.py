@@ -75,7 +75,9 @@ class OpenInference(Reader):
 
     def documents(self, span: SpanRecord) -> Documents:
         if self.role(span) == "join":
-            return Documents(_nodes_of(span.attributes.get("output.value")))
+            left = span.attributes.get("output.value")
+            nodes = _nodes_of(left)
+            return Documents(nodes, None if nodes or opened(left) == [] else "rerank_invisible")
         prefix = "reranker.output_documents" if self.role(span) == "rerank" else "retrieval.documents"
         found, whole = _flat(span, prefix)
         output = span.attributes.get("output.value")
