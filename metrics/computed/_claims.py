@@ -17,7 +17,7 @@ from ragmeter.metrics.sample import RagSample
 from ragmeter.metrics.score import ScoreItem
 from ragmeter.metrics.text.analysis import Analysis, analyse, analyse_all, latest
 from ragmeter.metrics.text.citations import without_marks
-from ragmeter.metrics.text.framing import claim_terms, claim_texts, fenced_code
+from ragmeter.metrics.text.framing import claim_terms, claim_texts, compared_terms, fenced_code
 from ragmeter.metrics.text.negation import Denial, denials
 from ragmeter.metrics.text.scripts import share_a_script
 from ragmeter.metrics.text.terms import (
@@ -25,7 +25,6 @@ from ragmeter.metrics.text.terms import (
     Vocabulary,
     absent_runs,
     as_written,
-    compared_terms,
     credit_each,
     find_terms,
     search_terms,

@@ -10,8 +10,9 @@ from ragmeter.metrics._display.wording import listed_ids, number_of, quote_text
 from ragmeter.metrics.protocol import ComputedMetric
 from ragmeter.metrics.sample import RagSample
 from ragmeter.metrics.score import Score, ScoreItem
+from ragmeter.metrics.text.framing import compared_terms
 from ragmeter.metrics.text.refusals import sentence_kinds
-from ragmeter.metrics.text.terms import compared_terms, credit_each
+from ragmeter.metrics.text.terms import credit_each
 
 from ._claims import claims_of
 from .lexical import WINDOW_THRESHOLD

@@ -11,7 +11,8 @@ from ragmeter.metrics._ungrounded import KINDS, NOTHING_RETRIEVED, lacking_said
 from ragmeter.metrics.protocol import ComputedMetric
 from ragmeter.metrics.sample import RagSample
 from ragmeter.metrics.score import Score
-from ragmeter.metrics.text.terms import compared_terms, credit_each
+from ragmeter.metrics.text.framing import compared_terms
+from ragmeter.metrics.text.terms import credit_each
 
 from ._claims import Claims, claims_of
 
@@ -27,7 +28,8 @@ class LexicalGroundedness(ComputedMetric):
                 / terms of the answer
 
     Terms are content tokens without Russian function words; Han runs give bigrams, and one of which
-    the contexts have only the two characters counts half.  Marks of citations, ``[1]``, are no words.
+    the contexts have only the two characters counts half.  Marks of citations, ``[1]``, and of lists are no
+    words.
 
     Range: 0.0 to 1.0, dimensionless.  A refusal shares few words with anything: read it beside
     `refusal`, and after an empty retrieval, which scores 0.0, beside `empty_retrieval`.
@@ -48,7 +50,7 @@ class LexicalGroundedness(ComputedMetric):
     reads_carried = True
     method = "lexical"
     target = "answer"
-    definition = "4"
+    definition = "5"
 
     def compute(self, sample: RagSample) -> Sequence[Score]:
         """Find the answer's words in all contexts; the evidence is per sentence."""

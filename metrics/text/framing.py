@@ -11,10 +11,10 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from .analysis import Analysis
-from .function_words import russian_function_stems
+from .function_words import has_cyrillic, russian_function_stems
 from .refusals import sentence_kinds
 from .stems import CONTENT, stem
-from .terms import compared_terms, terms_of_line
+from .terms import sentence_terms, terms_of_line
 from .tokens import has_han, normalise
 from .word_lists import read_entries, read_pattern
 
@@ -25,11 +25,11 @@ _WORD = re.compile(r"[^\W_]+")
 _AFTER_LEAD = " \t,:;，：；、—–-…"
 _HAN_FRAMING = read_pattern("framing.han_framing")
 _DIGIT = re.compile(r"\d")
+_LIST_MARK = read_pattern("framing.list_mark")
 _LABELS = read_pattern("framing.labels")
-"""Numbers that only enumerate: of a list item, a step, a passage; and round the clock."""
+"""Numbers that only enumerate: of a step, a passage; and round the clock."""
 _SHORT_NUMBER = re.compile(r"\d(?<!\d\d)\d{0,2}(?!\d)")
 """A number that may be one; begins with a digit, so that the search jumps to them."""
-_LETTER_MARK = re.compile(r"\W{0,4}[a-zа-яIVX]{1,5}[.)\]]")
 _LISTED = re.compile(r"(?<![^\s:;,.：；，。])[(（]?(\d{1,2})[.)、）．](?![\d)])")
 """Numbers of list items within a line."""
 
@@ -54,12 +54,6 @@ def _words() -> _FramingWords:
     return _FramingWords(framing, russian_function_stems().union(*stems.values()), replies)
 
 
-def _without_labels(sentence: str) -> str:
-    """Return a sentence without numbers that only enumerate."""
-    may_have = _SHORT_NUMBER.search(sentence) or _LETTER_MARK.match(sentence)
-    return _LABELS.sub(" ", sentence) if may_have else sentence
-
-
 def fenced_code(known: Analysis) -> str:
     """Return the lines of code in an answer: their numbers and names are there to be typed.
 
@@ -74,6 +68,23 @@ def fenced_code(known: Analysis) -> str:
     return "\n".join([" ".join(line.split()) for line in "\n".join(blocks).split("\n")])
 
 
+def compared_terms(known: Analysis) -> list[list[str]]:
+    """Return the terms of each sentence of an answer, without list marks and Russian function words.
+
+    For ``known.memoize(compared_terms)``.
+    """
+    found = [
+        terms if text is sentence else terms_of_line(text)
+        for terms, text, sentence in zip(
+            known.memoize(sentence_terms), known.memoize(_unlisted), known.sentences, strict=True
+        )
+    ]
+    if not has_cyrillic(known.text):
+        return found
+    dropped = russian_function_stems()
+    return [[term for term in sentence if term not in dropped] for sentence in found]
+
+
 def claim_texts(known: Analysis) -> list[str]:
     """Return the sentences of an answer reduced to the parts that may claim something.
 
@@ -81,38 +92,40 @@ def claim_texts(known: Analysis) -> list[str]:
     ``known.memoize(claim_texts)``.
     """
     words = _words()
-    texts = [
-        kind.beside or text for text, kind in zip(known.sentences, known.memoize(sentence_kinds), strict=True)
+    return [
+        _claim_text(kind.beside or text, words)
+        for text, kind in zip(known.memoize(_unlisted), known.memoize(sentence_kinds), strict=True)
     ]
-    return [_claim_text(text, words) for text in _without_list_numbers(texts)]
 
 
-def _without_list_numbers(sentences: list[str]) -> list[str]:
-    """Remove the numbers of lists within a line: those that count up from 1."""
-    found = [
-        (at, one) for at, text in enumerate(sentences) if _DIGIT.search(text) for one in _LISTED.finditer(text)
-    ]
-    if not found:
-        return sentences
+def _unlisted(known: Analysis) -> list[str]:
+    """Return the sentences without marks of lists; the same objects where there are none.
+
+    Within a line these are numbers that count up from 1. For ``known.memoize(_unlisted)``.
+    """
+    texts = known.sentences.copy()
     counting: list[tuple[int, re.Match[str]]] = []
     left_out: list[tuple[int, re.Match[str]]] = []
-    for one in found:
-        number = int(one[1][1])
-        if number == len(counting) + 1:
-            counting.append(one)
-        else:
-            counting = [one] if number == 1 else []
-        if len(counting) > 1:
-            left_out += counting[-2:]
-    texts = sentences.copy()
+    for at, text in enumerate(texts):
+        for one in _LISTED.finditer(text) if _DIGIT.search(text) else ():
+            number = int(one[1])
+            if number == len(counting) + 1:
+                counting.append((at, one))
+            else:
+                counting = [(at, one)] if number == 1 else []
+            if len(counting) > 1:
+                left_out += counting[-2:]
     for at, mark in reversed(dict.fromkeys(left_out)):
         start, end = mark.span()
         texts[at] = f"{texts[at][:start]} {texts[at][end:]}".strip()
-    return texts
+    for at, text in enumerate(texts):
+        if begun := _LIST_MARK.match(text):
+            texts[at] = text[begun.end() :].lstrip(_AFTER_LEAD)
+    return known.sentences if texts == [""] else texts  # an answer that is a number
 
 
 def _claim_text(sentence: str, words: _FramingWords) -> str:
-    bare = _without_labels(sentence)
+    bare = _LABELS.sub(" ", sentence) if _SHORT_NUMBER.search(sentence) else sentence
     reply = _REPLY.match(bare)
     if reply is not None and reply.end() < len(bare):
         bare = bare[reply.end() :].lstrip()

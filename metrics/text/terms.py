@@ -14,7 +14,6 @@ from typing import NamedTuple
 
 from .analysis import Analysis
 from .characters import HAN
-from .function_words import has_cyrillic, russian_function_stems
 from .stems import CONTENT, MARK
 from .tokens import LEAST_HAN, is_han, runs_of_line, words_beginning
 
@@ -93,18 +92,6 @@ def sentence_lines(known: Analysis) -> list[str]:
     To be used as ``known.memoize(sentence_lines)``.
     """
     return known.memoize(word_lines).split(MARK)[:-1]
-
-
-def compared_terms(known: Analysis) -> list[list[str]]:
-    """Return `sentence_terms` of an answer, without Russian function words.
-
-    To be used as ``known.memoize(compared_terms)``.
-    """
-    sentences = known.memoize(sentence_terms)
-    if not has_cyrillic(known.text):
-        return sentences
-    dropped = russian_function_stems()
-    return [[term for term in sentence if term not in dropped] for sentence in sentences]
 
 
 def search_terms(terms: Iterable[str]) -> SearchTerms:

@@ -14,12 +14,12 @@ from typing import Literal
 from ragmeter.metrics import VerdictRules
 from ragmeter.metrics.text.analysis import Analysis, analyse
 from ragmeter.metrics.text.citations import without_marks
+from ragmeter.metrics.text.framing import compared_terms
 from ragmeter.metrics.text.question_words import topic_terms
 from ragmeter.metrics.text.scripts import share_a_script
 from ragmeter.metrics.text.terms import (
     Vocabulary,
     as_written,
-    compared_terms,
     credit,
     find_terms,
     present,

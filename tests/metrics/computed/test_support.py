@@ -236,9 +236,23 @@ def test_the_same_fact_written_otherwise_is_no_conflict(chunk, answer, value):
 
 
 @pytest.mark.parametrize(
-    "mark", ["{}. ", "{}) ", "{}\ufe0f\u20e3 ", "#{} ", "| {} | ", "①", "(a) ", "b) ", "(iv) ", "- [x] "]
+    "mark",
+    [
+        "{}. ",
+        "{}) ",
+        "{}\ufe0f\u20e3 ",
+        "#{} ",
+        "| {} | ",
+        "①",
+        "(a) ",
+        "b) ",
+        "(iv) ",
+        "- [x] ",
+        "1.{}. ",
+        "（二）",
+    ],
 )
-def test_marks_of_lists_claim_nothing(mark):
+def test_marks_of_lists_claim_nothing_and_are_no_words(mark):
     said = ["The ferry leaves at nine.", "It takes forty minutes."]
     listed = "\n".join(f"{mark.format(number)}{one}" for number, one in enumerate(said, 1))
     assert values(listed, [" ".join(said)]) == {
@@ -246,6 +260,13 @@ def test_marks_of_lists_claim_nothing(mark):
         "unsupported_words_max": 0.0,
         "fact_conflict": 0.0,
     }
+    (words,) = compute_metric(LexicalGroundedness(), RagSample(question="q", contexts=said, answer=listed))
+    assert words.value == 1.0
+
+
+def test_an_answer_that_is_a_number_is_no_mark_of_a_list():
+    assert values("42.", ["The way is 45 km."])["fact_conflict"] == 1.0
+    assert values("42.", ["The way is 42 km."])["fact_conflict"] == 0.0
 
 
 @pytest.mark.parametrize(
