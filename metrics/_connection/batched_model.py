@@ -305,24 +305,4 @@ class BatchedModel(ABC, Generic[I, R]):
 
         It has a separate context: no instrumentation attributes the call to the application.
         """
-        import concurrent.futures  # noqa: PLC0415 -- only with a model
-
-        made: concurrent.futures.Future[Any] = concurrent.futures.Future()
-        context = copy_context()
-
-        def work() -> None:
-            if not made.set_running_or_notify_cancel():
-                return  # the call waited too long for the thread
-            try:
-                made.set_result(context.run(call))
-            except BaseException as error:
-                if isinstance(error, Exception):
-                    made.set_exception(error)
-                    return
-                # On the loop it would end all judging.
-                made.set_exception(RuntimeError(f"it raised {type(error).__name__}"))
-                if not isinstance(error, SystemExit):
-                    raise
-
-        self._thread.do(work)
-        return await asyncio.wrap_future(made)
+        return await asyncio.wrap_future(self._thread.call(partial(copy_context().run, call)))

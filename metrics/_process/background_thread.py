@@ -8,9 +8,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from concurrent.futures import Future
 from queue import SimpleQueue
+from typing import TypeVar
 
 from . import fork
+
+T = TypeVar("T")
 
 
 class BackgroundThread:
@@ -36,6 +40,27 @@ class BackgroundThread:
                 return
             self._thread = thread
         self._jobs.put(job)
+
+    def call(self, function: Callable[[], T]) -> Future[T]:
+        """Queue a call and return its future result; one that is cancelled before its turn is not made."""
+        made: Future[T] = Future()
+
+        def work() -> None:
+            if not made.set_running_or_notify_cancel():
+                return
+            try:
+                made.set_result(function())
+            except BaseException as error:
+                if isinstance(error, Exception):
+                    made.set_exception(error)
+                    return
+                # On an event loop it would end all of its tasks.
+                made.set_exception(RuntimeError(f"it raised {type(error).__name__}"))
+                if not isinstance(error, SystemExit):
+                    raise
+
+        self.do(work)
+        return made
 
     def finish(self, timeout_s: float) -> None:
         """Wait until all jobs are done, for `timeout_s` seconds at most, and let the thread end."""

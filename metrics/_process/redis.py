@@ -190,24 +190,18 @@ class RedisLine:
         answer = self.send(commands)
         if answer is None:
             return None
-        loop = asyncio.get_running_loop()
-        came: asyncio.Future[None] = loop.create_future()
-
-        def wake(_: Future[Answers]) -> None:
-            with suppress(RuntimeError):  # the loop was closed meanwhile
-                loop.call_soon_threadsafe(_end, came)
-
-        answer.add_done_callback(wake)
-        waits = True
+        came = asyncio.wrap_future(answer)
+        is_here = False
         try:
             await asyncio.wait([came], timeout=LONGEST_WAIT_S)
-            waits = False
+            is_here = answer.done()
         finally:
-            if waits or not answer.done():
+            if not is_here:
                 answer.cancel()  # not sent yet: it never will be
+                came.cancel()  # the loop may be closed when it arrives
                 if unwanted is not None:
                     answer.add_done_callback(partial(_pass_on, unwanted))
-        if not answer.done():
+        if not is_here:
             self._note_failure("TimeoutError")
             return None
         return None if answer.cancelled() else answer.result()
@@ -298,11 +292,6 @@ class RedisLine:
 def _pass_on(unwanted: Callable[[Answers], None], answer: Future[Answers]) -> None:
     if not answer.cancelled():
         unwanted(answer.result())
-
-
-def _end(future: asyncio.Future[None]) -> None:
-    if not future.done():
-        future.set_result(None)
 
 
 def _by_digest(command: Command) -> Command:

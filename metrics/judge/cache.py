@@ -12,7 +12,6 @@ import asyncio
 import json
 import os
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
@@ -137,16 +136,11 @@ class JudgeCache:
         unknown = [key for key in keys if key not in self._entries]
         if not unknown:
             return {}
-        loop = asyncio.get_running_loop()
-        found: asyncio.Future[dict[bytes, str]] = loop.create_future()
-
-        def look() -> None:
-            rows = file.read(unknown)
-            with suppress(RuntimeError):  # the loop was closed meanwhile
-                loop.call_soon_threadsafe(_resolve, found, rows)
-
-        self._clerk.do(look)
-        done, _ = await asyncio.wait([found], timeout=_LONGEST_WAIT_S)
+        found = asyncio.wrap_future(self._clerk.call(partial(file.read, unknown)))
+        try:
+            done, _ = await asyncio.wait([found], timeout=_LONGEST_WAIT_S)
+        finally:
+            found.cancel()  # if it is late, the loop may have been closed
         if not done:
             file.leave_alone()  # a disk that hangs: not even SQLite's timeout took effect
             return {}
@@ -202,11 +196,6 @@ class JudgeCache:
     def _keep(self, key: bytes, text: str) -> None:
         with self._lock:
             self._entries.put(key, text, _cost(text))
-
-
-def _resolve(future: asyncio.Future[dict[bytes, str]], rows: dict[bytes, str]) -> None:
-    if not future.done():
-        future.set_result(rows)
 
 
 def _cost(text: str) -> int:
