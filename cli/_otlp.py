@@ -3,31 +3,15 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Mapping
-from typing import Literal
 from urllib.parse import urlsplit
 
+from ragmeter.exporters._otlp import GRPC_PORT, Protocol
 from ragmeter.metrics import ConfigurationError
-
-Protocol = Literal["http/protobuf", "grpc"]
-GRPC_PORT = 4317
 
 
 def signal_address(url: str, protocol: str, signal: str) -> str:
     """Return the address of a signal: over HTTP with its path."""
     return url if protocol == "grpc" else f"{url.rstrip('/')}/v1/{signal}"
-
-
-def protocol_set(signal: str, environ: Mapping[str, str]) -> str | None:
-    """Return the protocol that OpenTelemetry's variables set for a signal."""
-    own = environ.get(f"OTEL_EXPORTER_OTLP_{signal.upper()}_PROTOCOL")
-    return own or environ.get("OTEL_EXPORTER_OTLP_PROTOCOL") or None
-
-
-def host_and_port(url: str) -> tuple[str, int]:
-    """Return where an address leads."""
-    parts = urlsplit(url)
-    return parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80)
 
 
 def why_unreachable(place: tuple[str, int], seconds: float) -> str | None:

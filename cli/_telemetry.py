@@ -24,8 +24,8 @@ from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor, SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from ragmeter.cli._otlp import Protocol, host_and_port, signal_address, why_unreachable
-from ragmeter.exporters._otlp import SIGNALS, named_resource, otlp_exporter
+from ragmeter.cli._otlp import signal_address, why_unreachable
+from ragmeter.exporters._otlp import SIGNALS, Protocol, host_and_port, named_resource, otlp_exporter
 from ragmeter.exporters.otel import EventMode, OpenTelemetryExporter, SpanMode
 
 CONNECT_TIMEOUT_S = 5.0

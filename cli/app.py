@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from ragmeter.exporters._otlp import Protocol
 from ragmeter.metrics import ConfigurationError
 
 from . import people, serving
@@ -24,7 +25,6 @@ from ._docstring_options import options_from_docstring
 from ._ending import EXIT_FAILED, exit_with_line, print_json, print_line
 from ._interrupt import resumable
 from ._options import RetrievalSpanOption, RetrievalToolOption, Signal, ToolSeparatorOption, retrieval_rules
-from ._otlp import Protocol
 from .golden.commands import golden
 from .queue.commands import queue
 from .run.command import run

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from ragmeter.exporters._otlp import Protocol
 from ragmeter.exporters.change_words import Language
 from ragmeter.metrics import ConfigurationError
 
@@ -14,7 +15,7 @@ from ._console import Console, say
 from ._docstring_options import options_from_docstring
 from ._ending import EXIT_FAILED, exit_with_line
 from ._options import RetrievalSpanOption, RetrievalToolOption, Signal, ToolSeparatorOption, retrieval_rules
-from ._otlp import Protocol, choose_protocol
+from ._otlp import choose_protocol
 from ._serve_config import configuration_lines, drop_contradicted, load_configuration
 
 

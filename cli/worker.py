@@ -14,8 +14,7 @@ from uuid import uuid4
 
 from opentelemetry import _logs, metrics, trace
 
-from ragmeter.cli._otlp import protocol_set
-from ragmeter.exporters._otlp import SIGNALS, otlp_exporter
+from ragmeter.exporters._otlp import SIGNALS, otlp_exporter, otlp_setting
 from ragmeter.fleet.transport import address_shown, engine_of, run_worker
 from ragmeter.fleet.worker import BatchWorker, worker_from_settings
 from ragmeter.metrics import ConfigurationError, MissingDependencyError
@@ -87,7 +86,7 @@ class WorkerTelemetry:
         from ragmeter.cli._telemetry import providers_of  # noqa: PLC0415 -- needs an extra
 
         exporters: dict[str, Any] = {
-            signal: otlp_exporter(signal, (protocol_set(signal, os.environ) or "").strip().lower())
+            signal: otlp_exporter(signal, otlp_setting(signal, "PROTOCOL", os.environ).lower())
             for signal in wanted
         }
         # The SDK's metrics are totals, sent again with the next export.
@@ -110,10 +109,7 @@ def _is_wanted(signal: str) -> bool:
         return False
     if os.environ.get(f"OTEL_{signal.upper()}_EXPORTER", "").strip().lower() == "none":
         return False
-    return bool(
-        os.environ.get("OTEL_EXPORTER_OTLP_ENDPOINT")
-        or os.environ.get(f"OTEL_EXPORTER_OTLP_{signal.upper()}_ENDPOINT")
-    )
+    return bool(otlp_setting(signal, "ENDPOINT", os.environ))
 
 
 def has_provider() -> bool:

@@ -7,15 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from functools import partial
 from urllib.parse import urlsplit
 
 from opentelemetry.util.re import parse_env_headers
 
+from ragmeter.exporters._otlp import GRPC_PORT, VARIABLE, Protocol, host_and_port, otlp_setting
 from ragmeter.metrics import ConfigurationError
 
-_VARIABLE = "OTEL_EXPORTER_OTLP_"
-_GRPC_PORT = 4317
 _TIMEOUT_S = 10.0
 _MAX_TIMEOUT_S = 3600.0
 
@@ -24,8 +23,7 @@ _MAX_TIMEOUT_S = 3600.0
 class Endpoint:
     """Address, protocol and options for one signal."""
 
-    protocol: Literal["http/protobuf", "grpc"]
-    """Protocol: ``http/protobuf`` or ``grpc``."""
+    protocol: Protocol
     url: str = field(repr=False)
     """Full address; over HTTP with the signal's path. May contain a password."""
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
@@ -58,8 +56,7 @@ class Endpoint:
     @property
     def address(self) -> tuple[str, int]:
         """Host and port."""
-        parts = urlsplit(self.url)
-        return parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80)
+        return host_and_port(self.url)
 
 
 def endpoint_of(
@@ -78,16 +75,12 @@ def endpoint_of(
     Raises:
         ConfigurationError: A variable is invalid.
     """
-
-    def setting(name: str) -> str:
-        own = environ.get(f"{_VARIABLE}{signal.upper()}_{name}", "").strip()
-        return own or environ.get(_VARIABLE + name, "").strip()
-
-    own = "" if url else environ.get(f"{_VARIABLE}{signal.upper()}_ENDPOINT", "").strip()
-    given = url or own or environ.get(f"{_VARIABLE}ENDPOINT", "").strip()
+    setting = partial(otlp_setting, signal, environ=environ)
+    own = "" if url else environ.get(f"{VARIABLE}{signal.upper()}_ENDPOINT", "").strip()
+    given = url or setting("ENDPOINT")
     if not given:
         return None
-    variable = "--otlp" if url else f"{_VARIABLE}{signal.upper()}_ENDPOINT" if own else f"{_VARIABLE}ENDPOINT"
+    variable = "--otlp" if url else f"{VARIABLE}{signal.upper()}_ENDPOINT" if own else f"{VARIABLE}ENDPOINT"
     if "://" not in given:
         given = f"{'http' if setting('INSECURE').lower() == 'true' else 'https'}://{given}"
     try:
@@ -114,13 +107,13 @@ def endpoint_of(
     )
 
 
-def _protocol(setting: str, port: int | None) -> Literal["http/protobuf", "grpc"]:
+def _protocol(setting: str, port: int | None) -> Protocol:
     """Return the protocol; by default gRPC for port 4317 and HTTP for everything else."""
-    if setting == "grpc" or (not setting and port == _GRPC_PORT):
+    if setting == "grpc" or (not setting and port == GRPC_PORT):
         return "grpc"
     if setting in ("", "http/protobuf", "http/json"):  # what takes JSON takes protobuf, too
         return "http/protobuf"
-    raise ConfigurationError(f"{_VARIABLE}PROTOCOL is {setting!r}; allowed are http/protobuf and grpc")
+    raise ConfigurationError(f"{VARIABLE}PROTOCOL is {setting!r}; allowed are http/protobuf and grpc")
 
 
 def _timeout_s(setting: str) -> float:
@@ -132,5 +125,5 @@ def _timeout_s(setting: str) -> float:
     except ValueError:
         seconds = 0.0
     if not 0 < seconds <= _MAX_TIMEOUT_S:
-        raise ConfigurationError(f"{_VARIABLE}TIMEOUT is {setting!r}; give seconds, e.g. 10")
+        raise ConfigurationError(f"{VARIABLE}TIMEOUT is {setting!r}; give seconds, e.g. 10")
     return seconds

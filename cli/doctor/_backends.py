@@ -9,15 +9,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
-from ragmeter.cli._otlp import (
-    Protocol,
-    choose_protocol,
-    host_and_port,
-    protocol_set,
-    signal_address,
-    why_unreachable,
-)
-from ragmeter.exporters._otlp import SIGNALS
+from ragmeter.cli._otlp import choose_protocol, signal_address, why_unreachable
+from ragmeter.exporters._otlp import SIGNALS, Protocol, host_and_port, otlp_setting
 from ragmeter.metrics import ConfigurationError
 from ragmeter.metrics.errors import install_command
 
@@ -91,7 +84,7 @@ def _guessed_protocol(destinations: list[Destination], environ: Mapping[str, str
     guessed = [
         one.signal
         for one in destinations
-        if one.protocol == "http/protobuf" and protocol_set(one.signal, environ) is None
+        if one.protocol == "http/protobuf" and not otlp_setting(one.signal, "PROTOCOL", environ)
     ]
     if guessed and installed_version("opentelemetry-distro") is not None:
         yield CONFIGURED.warning(
@@ -124,7 +117,7 @@ def _destination(signal: str, url: str | None, environ: Mapping[str, str]) -> De
         return CONFIGURED.skipped(signal, f"not sent: OTEL_{upper}_EXPORTER=none", _instead(signal))
     if exporters != [""] and "otlp" not in exporters:
         return _other_exporter(signal, exporters)
-    wanted = protocol_set(signal, environ)
+    wanted = otlp_setting(signal, "PROTOCOL", environ) or None
     if not endpoint and "otlp" in exporters:
         endpoint = _DEFAULT_ENDPOINTS.get(wanted, _DEFAULT_GRPC)
     if not endpoint:
