@@ -249,7 +249,7 @@ def test_the_same_fact_written_otherwise_is_no_conflict(chunk, answer, value):
         "(iv) ",
         "- [x] ",
         "1.{}. ",
-        "（二）",
+        "{}、",
     ],
 )
 def test_marks_of_lists_claim_nothing_and_are_no_words(mark):
