@@ -17,6 +17,7 @@ def after_import(module: str, function: Callable[[], object]) -> None:
     """Call a function after the first import of a module: at once, if the module is imported already.
 
     It is called in the importing thread, for one import once however often it was given, and must not raise.
+    A module that a finder in front of this one finds is reported at the end of the next module's import.
 
     Args:
         module: The module's full name.
@@ -40,8 +41,8 @@ class _Finder:
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """Return the module's spec; None: it is not awaited, or the others do not find it."""
-        if fullname not in self.awaited:
+        """Return the spec of a module that is awaited or comes after one; None: of others, or not found."""
+        if fullname not in self.awaited and not self.imported():
             return None
         for finder in [one for one in sys.meta_path if one is not self and hasattr(one, "find_spec")]:
             spec = finder.find_spec(fullname, path, target)
@@ -50,6 +51,10 @@ class _Finder:
                     spec.loader = _Loader(spec.loader)  # type: ignore[assignment]
                 return spec
         return None
+
+    def imported(self) -> list[str]:
+        """Return the awaited modules that are imported. A finder does not report them: the calls may import."""
+        return [name for name in tuple(self.awaited) if _is_imported(name)]
 
     def report(self, module: str) -> None:
         """Call the functions that wait for a module."""
@@ -77,7 +82,17 @@ class _Loader:
         if module.__spec__ is not None:
             module.__spec__.loader = self._own
         self._own.exec_module(module)
-        _finder.report(module.__name__)
+        for name in (module.__name__, *_finder.imported()):
+            _finder.report(name)
+
+
+def _is_imported(name: str) -> bool:
+    module = sys.modules.get(name)
+    if not isinstance(module, ModuleType):
+        return False
+    # Reading `module.__spec__` would execute a lazy module; whether that is at its end, it does not say.
+    spec = ModuleType.__getattribute__(module, "__spec__")
+    return not getattr(spec, "_initializing", False) and getattr(spec, "loader_state", None) is None
 
 
 _finder = _Finder()

@@ -2,7 +2,11 @@
 
 import sys
 import textwrap
+from collections.abc import Sequence
+from importlib.machinery import ModuleSpec, PathFinder
+from importlib.util import LazyLoader
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 from python_process import plain_environment, run_python
@@ -150,3 +154,38 @@ def test_only_the_first_import_calls(tmp_path: Path, monkeypatch: pytest.MonkeyP
         __import__("made_up_module")
         monkeypatch.delitem(sys.modules, "made_up_module")
     assert calls == [1]
+
+
+@pytest.mark.parametrize("lazy", [False, True])
+def test_a_finder_in_front_hides_no_import(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lazy: bool) -> None:
+    """Type checkers' import hooks find modules ahead of all others. The end of the next import reports them.
+
+    A lazy module's execution may have begun at any time: it is not touched.
+    """
+    executed: list[str] = []
+    monkeypatch.setattr(sys, "made_up", executed.append, raising=False)
+    for name, line in (("core", "import made_up_inner"), ("inner", ""), ("next", "")):
+        text = f"import sys\n{line}\nsys.made_up(__name__)\nvalue = 1"
+        (tmp_path / f"made_up_{name}.py").write_text(text, encoding="utf-8")
+        monkeypatch.delitem(sys.modules, f"made_up_{name}", raising=False)
+    monkeypatch.syspath_prepend(str(tmp_path))
+
+    class Front(PathFinder):
+        @classmethod
+        def find_spec(
+            cls, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+        ) -> ModuleSpec | None:
+            spec = super().find_spec(fullname, path, target) if fullname == "made_up_core" else None
+            if lazy and spec is not None and spec.loader is not None:
+                spec.loader = LazyLoader(spec.loader)
+            return spec
+
+    calls: list[int] = []
+    call = calls.append
+    after_import("made_up_core", lambda: call(__import__("made_up_next").value))
+    monkeypatch.setattr(sys, "meta_path", [Front, *sys.meta_path])
+    assert __import__("made_up_core").value == 1
+    assert calls == []
+    __import__("made_up_next")
+    assert calls == ([] if lazy else [1])
+    assert sorted(executed) == ["made_up_core", "made_up_inner", "made_up_next"]
