@@ -7,7 +7,8 @@ documents may have been cut after they became text. `_contexts` interprets both.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import islice
 from sys import getsizeof
 from typing import Any
 
@@ -15,7 +16,7 @@ from ragmeter.adapters._snapshots import ContextSnapshot, bytes_of_new
 from ragmeter.adapters.reading.route import Passage, Paste
 
 from ._answers import answer_in, note_output
-from ._payloads import DOCUMENT_KEYS, copied_lists, document_lists, snapshot_documents, text_of
+from ._payloads import DOCUMENT_KEYS, MOST_FOUND, copied_lists, document_lists, snapshot_documents, text_of
 from ._state import RetrievalNote, Run
 
 MIN_LENGTH = 12
@@ -139,8 +140,9 @@ def note_paste(run: Run, outputs: object, late_inputs: object) -> None:
 def strings_of(payload: object) -> tuple[str, ...]:
     """Return the strings of a payload that may contain documents: itself, a list's, those under its keys."""
     found: list[str] = []
-    for value in payload.values() if type(payload) is dict else (payload,):
-        items: Any = value if type(value) in _LISTS else (value,)
+    values: Iterable[Any] = islice(payload.values(), MOST_FOUND) if type(payload) is dict else (payload,)
+    for value in values:
+        items: Any = value if type(value) in _LISTS and len(value) <= MOST_FOUND else (value,)
         for item in items:
             if type(item) is str and len(item) >= MIN_LENGTH:
                 found.append(item)  # noqa: PERF401 -- a list built from a generator costs more calls

@@ -9,6 +9,7 @@ are seen, odd ones converted to text; the usual document is recognised by a few 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import islice
 from typing import Any, NamedTuple
 
 from ragmeter.adapters._snapshots import ContextSnapshot
@@ -27,6 +28,10 @@ QUESTION_KEYS = (*FIELD_NAMES["question"], "messages")
 
 DOCUMENT_KEYS = FIELD_NAMES["context"]
 """Keys of a chain's final list of documents."""
+
+MOST_FOUND = 1_000
+"""Most items of a list that a search may have found, and most fields that are read. A longer list is what is
+searched, which a state may carry through every step."""
 
 INTERRUPTING_ERRORS = frozenset({"GraphInterrupt", "NodeInterrupt"})
 """LangGraph raises these to pause for a person."""
@@ -95,14 +100,14 @@ def document_lists(payload: object) -> dict[str, Sequence[Any]]:
     if payload is None or isinstance(payload, (str, bytes)):
         return {}
     if isinstance(payload, (list, tuple)):
-        plain = payload and type(getattr(payload[0], "page_content", None)) is str
+        plain = 0 < len(payload) <= MOST_FOUND and type(getattr(payload[0], "page_content", None)) is str
         documents = payload if plain else _documents_in(payload)
         return {"": documents} if documents else {}
     fields = payload if type(payload) is dict else fields_in(payload)
     if not fields:
         return {}
     found: dict[str, Sequence[Any]] = {}
-    for key, value in fields.items():
+    for key, value in islice(fields.items(), MOST_FOUND):
         if isinstance(value, (list, tuple)):
             documents = _documents_in(value)
             if documents or (not value and key in DOCUMENT_KEYS):
@@ -132,6 +137,8 @@ def _documents_in(payload: Sequence[Any]) -> Sequence[Any]:
     """Return a list of documents as it is, a list of such lists as one list, else nothing."""
     if not payload:
         return payload
+    if len(payload) > MOST_FOUND:
+        return ()
     first = payload[0]
     if is_document(first):
         return payload

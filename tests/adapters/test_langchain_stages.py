@@ -146,6 +146,21 @@ def test_nothing_in_between(watch: Watch) -> None:
     assert fates(watch.only, "apple", "cedar") == ["in_prompt", "never_found"]
 
 
+@EVERY_WAY
+def test_a_collection_that_a_function_searches_was_not_found(watch: Watch, way: str) -> None:
+    def search(state: dict[str, Any]) -> list[Document]:
+        return [one for one in state["collection"] if one.id in ("3", "5")]
+
+    collection = [
+        Document(f"doc-{n} tells of the {n}th harbour of the island.", id=str(n)) for n in range(1_500)
+    ]
+    begins = RunnableLambda(lambda question: {"question": question, "collection": collection})
+    found = begins | RunnablePassthrough.assign(docs=search) | (lambda state: state["docs"])
+    call(found | lcel(RunnablePassthrough()), "who?", watch.config, way)
+
+    assert flow(watch.only) == "search 2 → prompt 2"
+
+
 def test_a_ranking_that_is_cut_later_is_to_blame(watch: Watch) -> None:
     def first_two(documents: list[Document]) -> list[Document]:
         return documents[:2]
