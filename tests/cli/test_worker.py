@@ -5,10 +5,10 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
+from waiting import until
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="worker processes are forked")
 
@@ -169,10 +169,8 @@ def test_a_worker_that_is_killed_loses_nothing(environ):
 
 
 def wait_for_a_score(environ):
-    path, deadline = Path(environ["RAGMETER_JSONL"]), time.monotonic() + PATIENCE_S
-    while not (path.exists() and path.stat().st_size > 0):
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+    path = Path(environ["RAGMETER_JSONL"])
+    until(lambda: path.exists() and path.stat().st_size > 0, PATIENCE_S)
 
 
 def test_sigterm_ends_the_message_at_hand_and_leaves_the_rest(environ):

@@ -1,10 +1,10 @@
 """What exporters hold, lose and delay: counted, bounded by one deadline, side by side."""
 
 import threading
-import time
 
 import pytest
 from fakes_core import FakeJudge, GatedExporter, GatedMetric, RaisingExporter, answer_length, context_tally
+from waiting import until
 
 from ragmeter import Limits, RagMeter, Scoring, TryLaterError
 from ragmeter.exporters.memory import InMemoryExporter
@@ -51,14 +51,6 @@ def _reconciles(stats):
     return stats.captured == stats.exported + sum(stats.dropped.values()) + stats.in_flight
 
 
-def _await(condition):
-    """Wait until something is so, as long as a busy machine may take."""
-    deadline = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.005)
-
-
 def _handed_on(meter):
     """Return how many requests have left the scoring thread, lost on the way or not."""
     stats = meter.stats()
@@ -69,7 +61,7 @@ def test_a_request_counts_as_exported_when_it_was_taken_not_when_it_was_handed_o
     hanging = GatedExporter()
     meter = _meter(hanging)
     assert hanging.entered.wait(60)
-    _await(lambda: _handed_on(meter) == 3)
+    until(lambda: _handed_on(meter) == 3)
 
     assert meter.flush(0.2) is False
     stats = meter.stats()
@@ -86,7 +78,7 @@ def test_what_a_hanging_exporter_never_took_is_counted_at_shutdown():
     hanging = GatedExporter()
     meter = _meter(hanging, requests=70)
     assert hanging.entered.wait(60)
-    _await(lambda: _handed_on(meter) == 70)
+    until(lambda: _handed_on(meter) == 70)
 
     meter.shutdown(0.3)
 
@@ -169,12 +161,12 @@ def test_a_flush_waits_for_what_came_after_one_that_gave_up():
     assert stepwise.entered.acquire(timeout=60)
     assert meter.flush(0.01) is False
     meter.submit(SAMPLE)
-    _await(lambda: _handed_on(meter) == 2)
+    until(lambda: _handed_on(meter) == 2)
     flushed = []
     waiting = threading.Thread(target=lambda: flushed.append((meter.flush(60), meter.stats())))
     waiting.start()
     worker = meter.port.pipeline._exporting._queues[0].worker
-    _await(lambda: worker._errands[0].until >= 2)
+    until(lambda: worker._errands[0].until >= 2)
     stepwise.go.release()
     assert stepwise.entered.acquire(timeout=60)
     waiting.join(0.2)

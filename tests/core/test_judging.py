@@ -3,6 +3,7 @@
 import threading
 
 import pytest
+from at_once import at_once
 
 from ragmeter import Limits, RagMeter
 from ragmeter._runtime.guard import ErrorLog, Guard
@@ -27,11 +28,7 @@ def test_closed_by_several_at_once():
     for _ in range(60):
         loop = _loop(log)
         loop.start()
-        closing = [threading.Thread(target=loop.close, args=(0.0,)) for _ in range(4)]
-        for thread in closing:
-            thread.start()
-        for thread in closing:
-            thread.join(30)
+        at_once(loop.close, [0.0] * 4)
 
     assert log.counts == {}
 

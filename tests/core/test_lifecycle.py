@@ -3,13 +3,12 @@
 import gc
 import os
 import textwrap
-import threading
-import time
 import weakref
 
 import pytest
 from fakes_core import context_tally
 from python_process import run_python
+from waiting import until
 
 from ragmeter import RagMeter
 from ragmeter._runtime import queue
@@ -174,11 +173,7 @@ def test_a_meter_without_references_is_collected(shut_down, monkeypatch):
         meter.shutdown(60)
     gone = weakref.ref(meter)
     del meter
-    deadline = time.monotonic() + 60
-    while gone() is not None:  # its threads may still be on their way out
-        assert time.monotonic() < deadline
-        threading.Event().wait(0.01)
-        gc.collect()
+    until(lambda: gc.collect() >= 0 and gone() is None)  # its threads may still be on their way out
 
 
 @pytest.mark.parametrize(("exporter", "count"), [("memory", 2_000), ("opentelemetry", 200)])

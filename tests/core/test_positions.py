@@ -2,10 +2,10 @@
 
 import os
 import random
-import threading
 from dataclasses import dataclass
 
 import pytest
+from at_once import at_once
 from fakes_quality import Runs
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -129,11 +129,7 @@ def test_streams_and_values_are_bounded(early):
 
 def test_threads_lose_no_value():
     positions = StreamPositions()
-    threads = [threading.Thread(target=lambda: [_place(positions, 1.0) for _ in range(100)]) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    at_once(lambda _: [_place(positions, 1.0) for _ in range(100)], range(4))
 
     assert "last 400 " in _place(positions, 1.0).summary
 

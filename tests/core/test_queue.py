@@ -3,12 +3,13 @@
 import gc
 import os
 import threading
-import time
 from collections import deque
 
 import pytest
+from at_once import at_once
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from waiting import until
 
 from ragmeter._runtime import queue as queue_module
 from ragmeter._runtime.guard import ErrorLog, Guard
@@ -62,11 +63,7 @@ def test_every_item_is_worked_or_dropped_once_and_in_order(sizes, max_items, max
 def test_concurrent_puts_lose_nothing():
     worked = []
     queue = _queue(worked.extend, max_items=100_000, max_batch=64)
-    threads = [threading.Thread(target=lambda n=n: [queue.put((n, i)) for i in range(500)]) for n in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    at_once(lambda n: [queue.put((n, i)) for i in range(500)], range(8))
 
     assert queue.flush(60)
     assert len(worked) == len(set(worked)) == 4_000
@@ -287,10 +284,7 @@ def test_a_fork_comes_between_two_batches(monkeypatch):
     assert at_work.wait(60)
     forking = threading.Thread(target=forks)
     forking.start()
-    deadline = time.monotonic() + 60
-    while not queue._gate._forking:
-        assert time.monotonic() < deadline
-        time.sleep(0.001)
+    until(lambda: queue._gate._forking)
     go.set()
     forking.join(60)
     assert seen == ["worked", "forked"]

@@ -9,6 +9,7 @@ import threading
 from dataclasses import dataclass
 
 import pytest
+from at_once import at_once
 from fakes_core import FakeJudge, answer_length
 from fakes_worker import EchoJudge
 
@@ -174,11 +175,7 @@ def test_one_loop_serves_all_batches_and_concurrency_holds_over_them():
     state = {"now": 0, "most": 0, "loops": set()}
     judge = FakeJudge()
     with Scorer([Counts(state)], judge, concurrency=3) as scorer:
-        threads = [threading.Thread(target=lambda: scorer.score(SAMPLES[:30]), daemon=True) for _ in range(4)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join(60)
+        at_once(scorer.score, [SAMPLES[:30]] * 4)
         assert judge.closed == 0
 
     assert state["most"] == 3

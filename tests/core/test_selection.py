@@ -1,10 +1,10 @@
 """What goes out, what is judged, and what the numbers then say: ``keep="worst"`` above all."""
 
 import random
-import threading
 from collections import Counter
 
 import pytest
+from at_once import at_once
 from fakes_core import FakeJudge, awaited_metric
 from fakes_quality import Runs
 from hypothesis import given, settings
@@ -204,11 +204,7 @@ def test_threads_that_offer_at_once_change_no_choice():
             for number in range(start, start + 250):
                 meter.port.offer(_built(0.5, f"r{number}"), run_id=f"r{number}")
 
-        threads = [threading.Thread(target=offer, args=(n * 250,)) for n in range(4)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join(30)
+        at_once(offer, range(0, 1000, 250))
         assert meter.flush(60)
         exported.append({result.run.run_id for result in memory.results})
     assert exported[0] == exported[1]

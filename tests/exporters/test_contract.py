@@ -1,9 +1,9 @@
 """What the meter relies on in every exporter; a new one is added to `EXPORTERS` and that is all."""
 
 import copy
-import threading
 
 import pytest
+from at_once import at_once
 from loopback_server import LoopbackServer
 
 from ragmeter.exporters.console import ConsoleExporter
@@ -75,22 +75,12 @@ def test_flush_and_shutdown_answer_and_may_be_repeated(exporter, make):
 
 def test_it_can_be_exported_to_from_several_threads(exporter, make):
     """The meter uses one thread per exporter, but two meters may share one exporter."""
-    errors = []
 
     def work(n):
-        try:
-            for i in range(20):
-                exporter.export([make.scored_run(target=make.span_context(span=0xC1), run_id=f"{n}-{i}")])
-        except Exception as error:
-            errors.append(error)
+        for i in range(20):
+            exporter.export([make.scored_run(target=make.span_context(span=0xC1), run_id=f"{n}-{i}")])
 
-    threads = [threading.Thread(target=work, args=(n,)) for n in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(60)
-
-    assert errors == []
+    at_once(work, range(4))
 
 
 def test_optional_hooks_take_what_the_meter_gives(exporter):

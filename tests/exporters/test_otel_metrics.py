@@ -1,11 +1,11 @@
 """The instruments of `OpenTelemetryExporter`: values, units, attributes, exemplars, cardinality."""
 
 import random
-import threading
 from collections import Counter
 from dataclasses import replace
 
 import pytest
+from at_once import at_once
 from hypothesis import given
 from hypothesis import strategies as st
 from opentelemetry.exporter.prometheus import PrometheusMetricReader
@@ -397,11 +397,7 @@ def test_a_limiter_holds_under_threads():
         random.Random(seed).shuffle(names)
         admitted.update(limiter.admit("workflow", name) for name in names)
 
-    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(30)
+    at_once(work, range(8))
 
     assert len(admitted) == 51
 

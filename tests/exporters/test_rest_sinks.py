@@ -12,6 +12,7 @@ from email.utils import formatdate
 from types import SimpleNamespace
 
 import pytest
+from waiting import until
 
 from ragmeter import RagMeter
 from ragmeter.exporters import _http as delivery
@@ -170,10 +171,7 @@ def test_shutdown_ends_a_pause_at_once(backend, recorded, sink):
 
     thread = threading.Thread(target=work)
     thread.start()
-    deadline = time.monotonic() + 60
-    while not backend.requests:
-        assert time.monotonic() < deadline
-        time.sleep(0.005)
+    until(lambda: backend.requests)
     one.shutdown(60)
     thread.join(60)
 
@@ -420,10 +418,7 @@ def test_a_backend_that_never_answers_holds_up_neither_flush_nor_shutdown(sdk, s
         exporters = [otel, sink(address, spans=otel, timeout_s=60, deadline_s=600)]
         meter = RagMeter(metrics=["lexical_groundedness"], exporters=exporters)
         meter.submit(RagSample(question="q", contexts=("tide",), answer="tide"))
-        before = time.monotonic()
-        while not sdk.all_spans():
-            assert time.monotonic() - before < 60
-            time.sleep(0.005)
+        until(sdk.all_spans)
         before = time.monotonic()
         assert not meter.flush(0.5)
         meter.shutdown(0.5)

@@ -14,6 +14,7 @@ import pytest
 from openai_server import Misbehaviour, OpenAIServer, error
 from otlp_receiver import OtlpReceiver
 from rag_chain import ANSWER, QUESTION, ask, check
+from waiting import until
 
 from ragmeter import Limits, RagMeter
 from ragmeter.exporters.jsonl import JsonlExporter
@@ -222,9 +223,7 @@ def test_killed_in_the_middle_of_a_batch_leaves_only_whole_lines(tmp_path, kill)
         stdout=subprocess.PIPE, text=True,
     )  # fmt: skip
     assert app.stdout.readline() == "ready\n"
-    deadline = time.monotonic() + 30
-    while (not path.exists() or path.stat().st_size < 20_000) and time.monotonic() < deadline:
-        threading.Event().wait(0.02)
+    until(lambda: path.exists() and path.stat().st_size >= 20_000)
 
     app.send_signal(kill)
     app.wait(60)

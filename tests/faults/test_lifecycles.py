@@ -11,7 +11,6 @@ import subprocess
 import sys
 import textwrap
 import threading
-import time
 from collections import Counter
 from importlib.util import find_spec
 from pathlib import Path
@@ -20,6 +19,7 @@ import httpx
 import pytest
 from openai_server import OpenAIServer
 from rag_chain import ANSWER, QUESTION, rag_chain
+from waiting import until
 
 from ragmeter import RagMeter
 from ragmeter.adapters.langchain import RagMeterCallbackHandler
@@ -28,15 +28,6 @@ from ragmeter.metrics.judge import OpenAIJudge
 
 TESTS = Path(__file__).resolve().parent.parent
 ENVIRONMENT = {**os.environ, "PYTHONPATH": os.pathsep.join([str(TESTS), str(TESTS / "faults")])}
-
-
-def wait_for(condition, what, seconds=60):
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
-        if condition():
-            return
-        time.sleep(0.02)
-    raise AssertionError(what)
 
 
 def questions(path):
@@ -65,7 +56,7 @@ def test_uvicorn_alone_under_sigterm(tmp_path):
         return False
 
     try:
-        wait_for(answers, "uvicorn did not start")
+        until(answers, what="uvicorn did not start")
         for number in range(20):
             way = "ask-async" if number % 2 else "ask"
             assert httpx.get(f"{url}/{way}/{number}", timeout=30).json()["answer"] == ANSWER
@@ -210,7 +201,7 @@ def test_celery_with_forked_workers(tmp_path):
         cwd=tmp_path, env=environment, stdout=log, stderr=subprocess.STDOUT,
     )  # fmt: skip
     try:
-        wait_for(lambda: sum(questions(scores).values()) >= 30, "celery did not work its queue off")
+        until(lambda: sum(questions(scores).values()) >= 30, what="celery did not work its queue off")
         worker.send_signal(signal.SIGTERM)
         assert worker.wait(60) == 0
     finally:

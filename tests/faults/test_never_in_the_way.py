@@ -7,6 +7,7 @@ import threading
 from pathlib import Path
 
 import pytest
+from at_once import at_once
 from python_process import run_python
 
 from ragmeter import RagMeter
@@ -106,15 +107,11 @@ def test_eight_first_requests_at_once_start_one_thread_of_each():
         meter = RagMeter(metrics=["retrieval_health"], exporters=[exporter])
         gate = threading.Barrier(8)
 
-        def ask(gate=gate, meter=meter):
+        def ask(sample, gate=gate, meter=meter):
             gate.wait(30)
-            meter.submit(RagSample(question="q", contexts=["a"]))
+            meter.submit(sample)
 
-        asking = [threading.Thread(target=ask) for _ in range(8)]
-        for thread in asking:
-            thread.start()
-        for thread in asking:
-            thread.join(30)
+        at_once(ask, [RagSample(question="q", contexts=["a"])] * 8)
         assert meter.flush(30)
 
         ours = sorted(

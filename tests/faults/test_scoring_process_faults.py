@@ -5,12 +5,12 @@ import signal
 import subprocess
 import sys
 import textwrap
-import threading
 import time
 from functools import partial
 from pathlib import Path
 
 import pytest
+from at_once import at_once
 from fakes_worker import EchoJudge, ends, is_running, misbehave, question_length, scorer_pid, workers_of
 
 from ragmeter import Limits, RagMeter, TryLaterError
@@ -263,11 +263,7 @@ def test_many_threads_at_once_and_a_small_queue(build):
         for number in range(100):
             meter.submit(RagSample(question="x" * (start + number)))
 
-    threads = [threading.Thread(target=send, args=(start,)) for start in range(0, 400, 100)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    at_once(send, range(0, 400, 100))
     assert meter.flush(30)
 
     stats = meter.stats()

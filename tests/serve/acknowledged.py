@@ -219,7 +219,7 @@ def holds(setup, fault):
     with setup.faults[fault]():
         acknowledged |= setup.send(range(101, 101 + BATCH))
         if fault in ("disk full", "store read-only"):
-            until(lambda: setup.health()["status"] != "ok", "its operator is not told")
+            until(lambda: setup.health()["status"] != "ok", what="its operator is not told")
     wanted = {traced_as(number)[1] for number in (*range(101, 101 + BATCH), 201)}
 
     def come_again():
@@ -228,7 +228,7 @@ def holds(setup, fault):
         acknowledged |= setup.send(missing)
         return acknowledged >= wanted
 
-    until(come_again, "senders are not let in again")
+    until(come_again, what="senders are not let in again")
     until(lambda: setup.health()["status"] == "ok")
     lost = setup.health()["unsent"].get("traces", 0)
     if fault == "refused for good":
@@ -237,11 +237,11 @@ def holds(setup, fault):
         def missing():
             return acknowledged - set().union(*map(traces_in, setup.endpoint.bodies))
 
-        until(lambda: all(trace in setup.said() for trace in missing()), "lost and not named")
+        until(lambda: all(trace in setup.said() for trace in missing()), what="lost and not named")
         assert missing()
     else:
         assert not lost
-        until(lambda: setup.found() >= acknowledged, f"{fault}: acknowledged and not found")
+        until(lambda: setup.found() >= acknowledged, what=f"{fault}: acknowledged and not found")
     setup.stop()
     if fault != "refused for good":
         assert setup.found() >= acknowledged
@@ -267,4 +267,4 @@ def begins(setup, fault):
             setup.kill()
             setup.stop()
     setup.start()
-    until(lambda: setup.found() >= acknowledged, f"{fault}: acknowledged and not found")
+    until(lambda: setup.found() >= acknowledged, what=f"{fault}: acknowledged and not found")

@@ -1,15 +1,17 @@
 """A real server on free ports, with a meter that stores its results, and its senders."""
 
 import threading
-import time
 from contextlib import contextmanager
 from pathlib import Path
 
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from waiting import until
 
 from ragmeter import RagMeter
 from ragmeter.exporters.memory import InMemoryExporter
 from ragmeter.serve import ServeOptions, Server
+
+__all__ = ["FULL", "PATIENCE_S", "RECORDED", "Served", "Stuck", "served", "traced_as", "until"]
 
 RECORDED = Path(__file__).parent.parent / "adapters" / "recorded_spans"
 FULL = RECORDED / "openinference-langchain-py" / "reranked" / "001.traces.pb"
@@ -47,14 +49,6 @@ def served(**options):
     finally:
         server.stop(PATIENCE_S)
         meter.shutdown(PATIENCE_S)
-
-
-def until(true, what="what was waited for"):
-    """Wait for a condition."""
-    deadline = time.monotonic() + PATIENCE_S
-    while not true():
-        assert time.monotonic() < deadline, what
-        time.sleep(0.01)
 
 
 class Stuck:

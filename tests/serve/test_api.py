@@ -506,7 +506,10 @@ def test_what_the_server_scores_itself_is_answered_with_its_texts():
     body, trace_id = traced_as(7)
     with running() as (_, client):
         client.post("/v1/traces", content=body, headers=PROTOBUF).raise_for_status()
-        until(lambda: client.get(f"/api/requests/{trace_id}").status_code == 200, "the request was not scored")
+        until(
+            lambda: client.get(f"/api/requests/{trace_id}").status_code == 200,
+            what="the request was not scored",
+        )
         found = ask(client, f"/api/requests/{trace_id}")
     assert found["question"]
     assert found["answer"]
@@ -533,7 +536,7 @@ def test_senders_wait_while_the_store_takes_nothing(tmp_path):
         database.execute("PRAGMA query_only = OFF")
         until(
             lambda: client.post("/v1/traces", content=body, headers=PROTOBUF).status_code == 200,
-            "it was not taken again",
+            what="it was not taken again",
         )
         found = ask(client, "/api/overview")
         assert found["requests"] == 2

@@ -63,7 +63,7 @@ def test_gauges_api_and_meter_say_the_same_of_what_is_scored_here_and_elsewhere(
         for number in range(8):
             ask(over_http(server), "shop", f"How long do {number} refunds take?")
         tell(client, scored(40), service="museum")
-        until(lambda: read(client, "/api/overview")["requests"] == 48, "not all are there")
+        until(lambda: read(client, "/api/overview")["requests"] == 48, what="not all are there")
         assert server.meter.flush(PATIENCE_S)
         said = {**expected(client, "shop"), **expected(client, "museum")}
         here = server.meter.quality("lexical_groundedness", service="shop")

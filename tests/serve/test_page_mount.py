@@ -47,7 +47,7 @@ def test_what_was_scored_here_is_shown_and_labelled(tmp_path, monkeypatch):
     try:
         headers = {"content-type": "application/x-protobuf"}
         assert httpx.post(f"{url}/v1/traces", content=body, headers=headers, timeout=60).status_code == 200
-        until(lambda: httpx.get(f"{url}/trace/{trace_id}", timeout=60).status_code == 200, "the request")
+        until(lambda: httpx.get(f"{url}/trace/{trace_id}", timeout=60).status_code == 200, what="the request")
         page = httpx.get(f"{url}/trace/{trace_id}", timeout=60).text
         token = page.partition('name="form" value="')[2].partition('"')[0]
         address = page.partition('method="post" action="')[2].partition('"')[0]

@@ -49,7 +49,7 @@ def test_a_half_is_told_everywhere_and_measured_nowhere():
     retrieval, rest, trace_id = halves(7)
     with running(idle_s=0.1) as (server, client):
         send(client, retrieval)
-        until(lambda: client.get(f"/api/requests/{trace_id}").status_code == 200, "it does not end")
+        until(lambda: client.get(f"/api/requests/{trace_id}").status_code == 200, what="it does not end")
         found = ask(client, f"/api/requests/{trace_id}")
         health = client.get("/healthz").json()
         page = client.get("/", headers={"Accept-Language": "en"}).text
@@ -72,7 +72,7 @@ def test_a_half_is_told_everywhere_and_measured_nowhere():
         # What comes when it was told changes nothing.
         read = health["spans"]["read"]
         send(client, rest)
-        until(lambda: client.get("/healthz").json()["spans"]["read"] > read, "it is not read")
+        until(lambda: client.get("/healthz").json()["spans"]["read"] > read, what="it is not read")
         assert server.meter.flush(PATIENCE_S)
         assert ask(client, "/api/overview")["statuses"] == {"partial": 1}
         assert client.get("/healthz").json()["partial"] == {"requests": 1}
@@ -82,8 +82,8 @@ def test_what_comes_in_time_completes_a_request():
     retrieval, rest, trace_id = halves(8)
     with running() as (_, client):
         send(client, retrieval)
-        until(lambda: client.get("/healthz").json()["held"]["spans"] > 0, "it does not wait")
+        until(lambda: client.get("/healthz").json()["held"]["spans"] > 0, what="it does not wait")
         send(client, rest)
-        until(lambda: client.get(f"/api/requests/{trace_id}").status_code == 200, "it does not end")
+        until(lambda: client.get(f"/api/requests/{trace_id}").status_code == 200, what="it does not end")
         assert ask(client, f"/api/requests/{trace_id}")["status"] == "ok"
         assert client.get("/healthz").json()["partial"] == {}

@@ -4,11 +4,11 @@ import os
 import sqlite3
 import stat
 import sys
-import threading
 from contextlib import ExitStack, closing
 from random import Random
 
 import pytest
+from at_once import at_once
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from python_process import run_python
@@ -143,11 +143,7 @@ def test_senders_at_the_same_time_each_have_their_own_position(opened):
             body = f"{number}-{index}".encode()
             positions[body] = spool.append("traces", body)
 
-    threads = [threading.Thread(target=send, args=(number,)) for number in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    at_once(send, range(8))
     spool.close()
     spool = opened(max_bytes=10 * MB)
     assert held(spool) == {position: body for body, position in positions.items()}

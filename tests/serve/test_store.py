@@ -4,13 +4,13 @@ import os
 import random
 import sqlite3
 import stat
-import threading
 import tracemalloc
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 import pytest
+from at_once import at_once
 from call_count import calls
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -101,14 +101,8 @@ def test_threads_that_write_at_once_share_commits_and_lose_nothing(pieces, whole
     """One writes, the others ride along."""
     place = fresh()
     with store(place) as kept:
-        threads = [
-            threading.Thread(target=lambda part=part: [kept.take(piece) for piece in part])
-            for part in (pieces[::3], pieces[1::3], pieces[2::3], pieces)
-        ]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join(PATIENCE_S)
+        parts = pieces[::3], pieces[1::3], pieces[2::3], pieces
+        at_once(lambda part: [kept.take(piece) for piece in part], parts)
     assert tables(place) == whole
 
 

@@ -3,11 +3,12 @@
 import ipaddress
 import socket
 import subprocess
-import time
 import urllib.error
 import urllib.request
 from contextlib import contextmanager
 from pathlib import Path
+
+from waiting import until as wait_until
 
 LISTENING = "0A"
 
@@ -47,16 +48,6 @@ def answers(url):
             return reply.status == 200
     except (OSError, urllib.error.URLError):
         return False
-
-
-def wait_until(condition, timeout_s, what="it did not come true"):
-    """Wait until `condition()` is true and return its value."""
-    deadline = time.monotonic() + timeout_s
-    while not (value := condition()):
-        if time.monotonic() > deadline:
-            raise TimeoutError(f"{what} after {timeout_s} s")
-        time.sleep(0.2)
-    return value
 
 
 def listening_addresses(pid):

@@ -101,7 +101,7 @@ def killed_behind(program, folder, way, *, seed, kills):
             sender.end()
         foreign, told = (sender.acknowledged for sender in senders)
         server = Child(folder, ports=ports)
-        until(lambda: foreign | told <= in_store(folder), "some are missing")
+        until(lambda: foreign | told <= in_store(folder), what="some are missing")
         assert server.end() == "True"
     compared(folder, foreign, told)
 

@@ -5,7 +5,6 @@ import re
 import signal
 import subprocess
 import sys
-import threading
 import time
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
@@ -14,6 +13,7 @@ from itertools import count, cycle
 import httpx
 import psycopg
 import pytest
+from at_once import at_once
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from overloading import Bodies, Sender
@@ -72,21 +72,12 @@ def test_pieces_through_any_server_twice_and_at_once_make_the_tables_of_one(
             chance.choice(shares).append(piece)
         for share in shares:
             chance.shuffle(share)
-        failures = []
 
         def send(server, share):
-            try:
-                for piece in share:
-                    server.take(piece)
-            except Exception as error:
-                failures.append(error)
+            for piece in share:
+                server.take(piece)
 
-        threads = [threading.Thread(target=send, args=each) for each in zip(servers, shares, strict=True)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join(PATIENCE_S)
-        assert not failures
+        at_once(send, servers, shares)
         overviews = [server.reader().overview() for server in servers]
     reference = tmp_path_factory.mktemp("one") / "serve.db"
     with store(reference) as kept:
@@ -103,22 +94,8 @@ def test_pieces_through_any_server_twice_and_at_once_make_the_tables_of_one(
 
 def test_servers_that_start_at_once_make_one_schema(address):
     """The others wait for the first, and find it done."""
-    made, failures = [], []
-
-    def start():
-        try:
-            made.append(Store(StoreOptions(url=address)))
-        except ConfigurationError as error:
-            failures.append(error)
-
-    threads = [threading.Thread(target=start) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(PATIENCE_S)
-    for one in made:
+    for one in at_once(Store, [StoreOptions(url=address)] * 4):
         one.close()
-    assert (len(made), failures) == (4, [])
     assert len(rows(address, {"version": "SELECT version FROM store_version"})["version"]) == 1
 
 
@@ -167,11 +144,7 @@ def test_one_looks_after_the_store_and_sums_stay(runs, address):
         now[0] = NOW_S
         servers[1].export([at(run, 10 + n, now[0] - 3600 + n) for n, run in enumerate(runs[4:])])
         before = servers[0].reader().overview(month)
-        threads = [threading.Thread(target=upkept, args=(each,)) for each in servers]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join(PATIENCE_S)
+        at_once(upkept, servers)
         for server in servers:  # whoever was turned away has its turn
             upkept(server)
         after = [server.reader().overview(month) for server in servers]

@@ -1,11 +1,11 @@
 """Servers with one PostgreSQL between them tell of a change once, and it is told whichever of them is killed."""
 
 import random
-import threading
 from contextlib import ExitStack
 
 import pytest
-from postgresql_server import PATIENCE_S, postgresql
+from at_once import at_once
+from postgresql_server import postgresql
 from received_traffic import Traffic, Weeks, one, watching
 from shared_claims import Clock, fall, server
 from stored import store
@@ -32,11 +32,7 @@ def test_two_servers_show_a_fall_that_applications_brought_and_one_tells(postgre
         other_watch.look()
         for _ in range(8):
             weeks.pass_(1, other_store, [(shop, 20, 0.3)])
-            both = [threading.Thread(target=each) for each in (one_watch.look, other_watch.look)]
-            for each in both:
-                each.start()
-            for each in both:
-                each.join(PATIENCE_S)
+            at_once(lambda watch: watch.look(), (one_watch, other_watch))
         assert one_watch.watch.changes(on=True) == other_watch.watch.changes(on=True) != ()
         assert [change.kind for change, *_ in [*one_watch.told, *other_watch.told]] == ["fell"]
 
@@ -51,13 +47,7 @@ def test_of_many_that_find_many_at_once_each_is_told_once(postgresql):
             for told in found:
                 one.telling.put_claimed(told)
 
-        finding = [
-            threading.Thread(target=find, args=(one, chance.sample(changes, len(changes)))) for one in servers
-        ]
-        for thread in finding:
-            thread.start()
-        for thread in finding:
-            thread.join(PATIENCE_S)
+        at_once(find, servers, [chance.sample(changes, len(changes)) for _ in servers])
         for one in servers:
             one.wait()
         told = [each.change.score for one in servers for each in one.told]

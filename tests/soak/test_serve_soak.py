@@ -89,13 +89,13 @@ def test_what_was_acknowledged_is_found_once_whatever_goes_wrong(tmp_path):
             with setup.faults[name]():
                 time.sleep(3 * chance.random())
             faults[name] += 1
-            until(lambda: setup.health()["status"] == "ok", f"after {name}: {setup.said()[-2000:]}")
+            until(lambda: setup.health()["status"] == "ok", what=f"after {name}: {setup.said()[-2000:]}")
             time.sleep(2 * chance.random())
         for sender in senders:
             sender.end()
         acknowledged = set().union(*(sender.acknowledged for sender in senders))
         assert acknowledged
-        until(lambda: setup.found() >= acknowledged, "acknowledged and not found")
+        until(lambda: setup.found() >= acknowledged, what="acknowledged and not found")
         setup.stop()
         assert setup.found() >= acknowledged
         again = sum(sender.again for sender in senders)

@@ -7,9 +7,9 @@ import multiprocessing
 import pickle
 import re
 import sys
-import threading
 
 import pytest
+from at_once import at_once
 from judging_tools import judge_at, precision, sample, verdicts
 from openai_server import Misbehaviour, OpenAIServer
 
@@ -147,20 +147,11 @@ def test_concurrency_is_a_limit(server):
 def test_one_judge_serves_loop_after_loop_and_several_at_once(server):
     """An event loop that ended does not take the judge with it; threads may share it."""
     judge = judge_at(server)
-    statuses = []
 
     def run(n):
-        statuses.append(precision(judge, question=str(n)).status)
+        return precision(judge, question=str(n)).status
 
-    run(0)
-    run(1)
-    threads = [threading.Thread(target=run, args=(n,)) for n in range(2, 8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(30)
-
-    assert statuses == ["ok"] * 8
+    assert [run(0), run(1), *at_once(run, range(2, 8))] == ["ok"] * 8
     assert judge.stats.calls == 8
 
 

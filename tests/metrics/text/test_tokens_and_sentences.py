@@ -2,10 +2,10 @@
 
 import re
 import sys
-import threading
 import unicodedata
 
 import pytest
+from at_once import at_once
 from hypothesis import example, given
 from hypothesis import strategies as st
 from judging_tools import oracle
@@ -259,10 +259,6 @@ def test_stems_are_right_in_many_threads():
                 if content_tokens(fresh)[:1] != alone[word][:1]:
                     wrong.append(fresh)
 
-    threads = [threading.Thread(target=work, args=(salt,)) for salt in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    at_once(work, range(8))
 
     assert wrong == []
