@@ -41,10 +41,16 @@ def _error_lines() -> Iterator[None]:
         say(f"ragmeter: {where}{error}", "red")
         raise typer.Exit(EXIT_USAGE) from None
     except OSError as error:
-        # Files that cannot be written raise ConfigurationError; this is about standard output.
-        _give_up_output()
-        say(f"ragmeter: the output cannot be written: {error.strerror}", "red")
-        raise typer.Exit(EXIT_OUTPUT) from None
+        # What was printed is still there if the output is what failed, and fails again.
+        try:
+            sys.stdout.flush()
+        except OSError:
+            _give_up_output()
+            say(f"ragmeter: the output cannot be written: {error.strerror}", "red")
+            raise typer.Exit(EXIT_OUTPUT) from None
+        where = f"{error.filename}: " if error.filename else ""
+        say(f"ragmeter: {where}{error.strerror or error}", "red")
+        raise typer.Exit(EXIT_USAGE) from None
 
 
 def _give_up_output() -> None:

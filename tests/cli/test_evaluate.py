@@ -1,5 +1,6 @@
 """`ragmeter evaluate` from the outside: exit codes, resuming, cost, and the tables it prints."""
 
+import errno
 import json
 import os
 import subprocess
@@ -7,9 +8,11 @@ import sys
 from pathlib import Path
 
 import pytest
+import typer
 from paid_metric import Paid, PaidJudge
 from typer.testing import CliRunner
 
+from ragmeter.cli._ending import EXIT_USAGE, exit_with_line
 from ragmeter.cli.app import app
 from ragmeter.cli.evaluate.run import EvaluateOptions, run_evaluation
 
@@ -176,6 +179,15 @@ def test_an_output_that_cannot_be_written_is_said(data):
     assert done.returncode == 3, done.stderr
     assert "the output cannot be written: No space left on device" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_another_error_of_the_system_is_not_said_to_be_the_output(capsys):
+    with pytest.raises(typer.Exit) as ended, exit_with_line():
+        sys.stdout.write("before it")
+        raise PermissionError(errno.EACCES, "Permission denied", "rows.jsonl")
+
+    assert ended.value.exit_code == EXIT_USAGE
+    assert capsys.readouterr().err == "ragmeter: rows.jsonl: Permission denied\n"
 
 
 def test_memory_does_not_grow_with_the_rows(tmp_path):

@@ -223,13 +223,27 @@ def test_samples_keep_the_smallest_ranks_and_say_up_to_which(parts, size):
     for part in parts:
         sample = Sample(size)
         for rank in part:
+            wanted = sample.is_wanted(rank)
             sample.add(_Item(rank))
+            assert not sample.is_wanted(rank)
+            assert wanted or sample.limit <= rank
         samples.append(sample)
     union = Sample.union(samples, size)
 
     every = sorted(set().union(*parts))
     assert sorted(union.items()) == every[:size]
     assert union.limit == (every[size] if len(every) > size else WHOLE)
+
+
+def test_asking_what_a_sample_wants_removes_nothing(monkeypatch):
+    """Removing sorts all ranks; a corpus asks for every chunk."""
+    sample, shrunk = Sample(4), []
+    for rank in range(5):
+        sample.add(_Item(rank))
+    monkeypatch.setattr(Sample, "shrink", lambda *_: shrunk.append(1))
+    asked = [rank for rank in range(9) if sample.is_wanted(rank)]
+
+    assert (asked, shrunk) == ([5, 6, 7, 8], [])
 
 
 def test_the_memory_is_bounded_by_days_and_requests(monkeypatch):

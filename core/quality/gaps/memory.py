@@ -125,12 +125,10 @@ class GapMemory:
     def add_chunks(self, texts: Iterable[str]) -> None:
         """Store the terms of chunks, unless the sample is full of smaller hashes."""
         for text in texts:
-            rank = rank_of(text)
-            if rank >= self._chunks.limit or self._chunks.has(rank):
-                continue
-            chunk = read_chunk(text)
-            with self._lock:
-                self._chunks.add(chunk)
+            if self._chunks.is_wanted(rank_of(text)):
+                chunk = read_chunk(text)
+                with self._lock:
+                    self._chunks.add(chunk)
 
     def add_run(self, scored: ScoredRun) -> bool | None:
         """Record a scored request; return whether it counts as bad, None: unknown."""

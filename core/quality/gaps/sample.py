@@ -82,7 +82,7 @@ class Sample(Generic[T]):
 
     def add(self, item: T) -> None:
         """Add an item; of two with the same rank the first stays."""
-        if item.rank < self._limit and item.rank not in self._kept:
+        if self.is_wanted(item.rank):
             self._kept[item.rank] = item
             if len(self._kept) > self._size * 5 // 4:
                 self.shrink()
@@ -91,9 +91,9 @@ class Sample(Generic[T]):
         """Remove and return the item with a rank, or None."""
         return self._kept.pop(rank, None)
 
-    def has(self, rank: int) -> bool:
-        """Return whether the item with a rank is here."""
-        return rank in self._kept
+    def is_wanted(self, rank: int) -> bool:
+        """Return whether an item with a rank, which is not here yet, would be added."""
+        return rank < self._limit and rank not in self._kept
 
     def items(self) -> Collection[T]:
         """Return the items."""
