@@ -135,7 +135,7 @@ def _refusal(scope: Scope, access: Access, counted: Callable[[str], None]) -> Re
     if (
         origin is not None
         and (is_sending or scope["method"] not in _READING)
-        and (is_sending or not _is_same(origin, headers.get("host", "")))
+        and (is_sending or not _is_same(origin, headers))
     ):
         counted("origin")
         return _error_response(403, "web pages of elsewhere may not send anything here")
@@ -194,9 +194,12 @@ def _error_response(status: int, why: str, headers: dict[str, str] | None = None
     )
 
 
-def _is_same(origin: str, host: str) -> bool:
+def _is_same(origin: str, headers: Headers) -> bool:
+    # A proxy in front may put an address of its own into `Host`; no page can set what its browser says of it.
+    if "sec-fetch-site" in headers:
+        return headers["sec-fetch-site"] == "same-origin"
     try:
-        return urlsplit(origin).netloc.lower() == host.lower()
+        return urlsplit(origin).netloc.lower() == headers.get("host", "").lower()
     except ValueError:
         return False
 

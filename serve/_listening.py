@@ -89,7 +89,8 @@ def bind(options: ServeOptions) -> socket.socket:
     host, port = options.host, options.http_port
     try:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
-        return socket.create_server((host, port), family=family)
+        both = host == "::" and socket.has_dualstack_ipv6()  # every address, as gRPC takes it
+        return socket.create_server((host, port), family=family, dualstack_ipv6=both)
     except (OSError, OverflowError) as error:
         raise ConfigurationError(
             f"cannot listen on {host}:{port} ({_why(error)}): choose another --http-port, or --host"

@@ -242,8 +242,9 @@ class Server(Home):
     def why(self, error: Exception) -> str:
         """Return the class and code of an error: the database's message may quote values."""
         cause = error.orig if isinstance(error, DBAPIError) and error.orig is not None else error
-        state = getattr(cause, "sqlstate", None)
-        return f"{type(cause).__name__} {state}" if state else type(cause).__name__
+        if isinstance(cause, psycopg.OperationalError) and cause.sqlstate is None:
+            return "the database does not answer"
+        return " ".join(filter(None, (type(cause).__name__, getattr(cause, "sqlstate", None))))
 
     def close(self) -> None:
         """Close the connections, after waiting for those in use; later ones close once they are returned."""

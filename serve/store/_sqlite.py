@@ -272,9 +272,10 @@ def _make_index(database: sqlite3.Connection) -> bool:
     """Create the index of words if missing; return whether it exists, as not every SQLite has FTS5."""
     database.create_function("index_words", 1, index_words, deterministic=True)
     try:
-        (known,) = database.execute("SELECT count(*) FROM sqlite_master WHERE name = 'text_words'").fetchone()
-        for statement in ("SELECT 1 FROM text_words LIMIT 1",) if known else _INDEX:
-            database.execute(statement).fetchall()
+        with transaction(database):
+            known = database.execute("SELECT 1 FROM sqlite_master WHERE name = 'text_words'").fetchone()
+            for statement in ("SELECT 1 FROM text_words LIMIT 1",) if known else _INDEX:
+                database.execute(statement).fetchall()
     except sqlite3.OperationalError as error:
         if "fts5" not in str(error):
             raise

@@ -40,6 +40,17 @@ def test_a_unix_socket_takes_what_ports_take_and_is_this_users_alone(tmp_path):
     assert not list(path.parent.iterdir())
 
 
+@pytest.mark.skipif(not socket.has_dualstack_ipv6(), reason="this system has no IPv6")
+def test_every_address_is_that_of_both_families_on_both_ports():
+    with served(host="::") as server:
+        for host in ("127.0.0.1", "[::1]"):
+            assert httpx.get(f"http://{host}:{server.server.http_port}/healthz", timeout=60).status_code == 200
+            with grpc.insecure_channel(f"{host}:{server.server.grpc_port}") as channel:
+                with pytest.raises(grpc.RpcError) as refused:
+                    channel.unary_unary(TRACES)(BODY, timeout=PATIENCE_S)
+                assert refused.value.code() is grpc.StatusCode.UNAUTHENTICATED
+
+
 def test_the_socket_of_a_killed_server_makes_room_and_nothing_else_does(tmp_path):
     path = tmp_path / "socket"
     dead = socket.socket(socket.AF_UNIX)

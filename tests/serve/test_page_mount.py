@@ -53,11 +53,21 @@ def test_what_was_scored_here_is_shown_and_labelled(tmp_path, monkeypatch):
         address = page.partition('method="post" action="')[2].partition('"')[0]
         form = {"form": token, "word": "right", "golden": "1"}
 
-        assert (
-            httpx.post(url + address, data=form, headers={"origin": "http://evil"}, timeout=60).status_code
-            == 403
-        )
-        assert httpx.post(url + address, data=form, headers={"origin": url}, timeout=60).status_code == 303
+        def answered(origin, site=None):
+            headers = {"origin": origin} | ({} if site is None else {"sec-fetch-site": site})
+            return httpx.post(url + address, data=form, headers=headers, timeout=60).status_code
+
+        for origin, site in (
+            ("http://evil", None),
+            ("null", None),
+            (url, "cross-site"),
+            (url, "same-site"),
+        ):
+            assert answered(origin, site) == 403
+        assert not (tmp_path / "labels.jsonl").exists()
+        # A proxy with TLS in front, which passes the header Host on; and one that writes its own address there.
+        for origin, site in ((url, None), (url.replace("http:", "https:"), None), ("https://x.example", "same-origin")):
+            assert answered(origin, site) == 303
         assert (tmp_path / "golden.jsonl").exists()
         assert (tmp_path / "labels.jsonl").exists()
     finally:

@@ -3,10 +3,12 @@
 `stores/version-N.db` were written with the first N steps of the tables: six requests of one service.
 """
 
+import os
 import shutil
 import sqlite3
 import stat
 import threading
+from itertools import count, takewhile
 from pathlib import Path
 
 import pytest
@@ -15,7 +17,7 @@ from typer.testing import CliRunner
 
 from ragmeter.cli.app import app
 from ragmeter.metrics import ConfigurationError
-from ragmeter.serve.store import Store, StoreOptions, back_up
+from ragmeter.serve.store import Store, StoreOptions, _sqlite, back_up
 from ragmeter.serve.store._names import BOUNDS
 from ragmeter.serve.store._schema import VERSION
 from ragmeter.serve.store.views import Filters
@@ -49,6 +51,41 @@ def test_a_file_of_an_earlier_version_keeps_what_it_holds(tmp_path, version):
         store.close()
     with sqlite3.connect(path) as file:
         assert file.execute("PRAGMA user_version").fetchone() == (VERSION,)
+
+
+def killed_at(statement, path):
+    """Open a store in a process that is killed before this statement; return whether it came so far."""
+    child = os.fork()
+    if child == 0:
+        numbers = count(1)
+
+        class Killed(_sqlite._StoreConnection):
+            def execute(self, *given):
+                if next(numbers) == statement:
+                    os._exit(1)
+                return super().execute(*given)
+
+        _sqlite._StoreConnection = Killed
+        _sqlite.File(path, 10**9)
+        os._exit(0)
+    return os.waitpid(child, 0)[1] != 0
+
+
+def test_a_kill_between_any_two_statements_leaves_a_store_that_is_whole(tmp_path):
+    """Its tables and its index of words: an earlier version's file, with the statements of its opening."""
+    tried = takewhile(lambda n: killed_at(n, file_of(1, tmp_path)), count(1))
+    path = tmp_path / "serve.db"
+    for statement in tried:
+        store = Store(StoreOptions(path=path, keep_s=1e9), clock=lambda: AT_S)
+        while store.maintain():
+            pass
+        assert store.reader().requests(Filters(search="wrote")).total == 6
+        store.close()
+        with sqlite3.connect(path) as file:
+            made = "SELECT count(*) FROM sqlite_master WHERE name IN ('text_indexed', 'text_words_gone')"
+            assert file.execute(made).fetchone() == (2,), statement
+        path.unlink()
+    assert statement > 40
 
 
 @pytest.mark.parametrize(("judges", "left"), [("ab", 0), ("a", 1)])

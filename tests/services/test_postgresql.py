@@ -311,7 +311,7 @@ def test_health_tells_how_the_database_is_and_nothing_of_its_address(runs, postg
     assert well.json()["store"] == {**fine, "refused": 0}
     assert away.status_code == 503
     assert away.json()["store"]["writable"] is False
-    assert away.json()["store"]["why"]
+    assert away.json()["store"]["why"] == "the database does not answer"
     assert again.json()["store"]["writable"] is True
     for answer in (well, away, again):
         for word in ("hush-hush", "tester", str(postgresql.folder)):
