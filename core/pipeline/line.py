@@ -223,7 +223,10 @@ class Pipeline:
     def _write_out(self, timeout_s: float) -> bool:
         deadline = time.monotonic() + timeout_s
         notified = self._alarming is None or self._alarming.flush(deadline)
-        return self._exporting.flush(deadline) and notified
+        done = self._exporting.flush(deadline) and notified
+        if self._alarming is not None:
+            self._alarming.settle(deadline)  # a webhook that hangs says nothing of the scores
+        return done
 
     def close(self, deadline: float) -> None:
         """Finish until `deadline` (monotonic), count the rest as dropped, and stop."""

@@ -197,12 +197,16 @@ class Alarming:
             self._check.start()
 
     def flush(self, deadline: float) -> bool:
-        """Check and send all notifications; return whether this finished before `deadline` (monotonic)."""
+        """Check and hand on all notifications; return whether this finished before `deadline` (monotonic)."""
         if not self._looking.is_alive:
             return True  # nothing was captured
         self._looking.put(None)
         looked = self._looking.flush(remaining(deadline))
         return self._notifier.flush(deadline) and looked
+
+    def settle(self, deadline: float) -> bool:
+        """Wait for the webhook; see `WebhookRetry.settle`."""
+        return self._notifier.settle(deadline)
 
     def close(self, deadline: float) -> None:
         """Check and notify a last time, until `deadline` (monotonic), and stop."""
@@ -211,6 +215,7 @@ class Alarming:
         self.flush(deadline)
         self._notifier.take_up(last=True)
         self._notifier.flush(deadline)
+        self.settle(deadline)
         self._looking.close(0.0)
         if self._file is not None:
             with self._guard:

@@ -170,11 +170,12 @@ class Notifier:
         return self._later.deliveries()
 
     def flush(self, deadline: float) -> bool:
-        """Send all notifications; return whether this finished before `deadline` (monotonic).
+        """Hand on all notifications; return whether this finished before `deadline` (monotonic)."""
+        return self._queue.flush(remaining(deadline))
 
-        Does not wait for a webhook that has refused a change for a minute.
-        """
-        return self._queue.flush(remaining(deadline)) and self._later.settle(deadline)
+    def settle(self, deadline: float) -> bool:
+        """Wait for the webhook; see `WebhookRetry.settle`."""
+        return self._later.settle(deadline)
 
     def close(self) -> None:
         """Stop without further notifications; other processes take over claimed ones."""

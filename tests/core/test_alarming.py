@@ -23,7 +23,7 @@ from ragmeter.exporters.memory import InMemoryExporter
 from ragmeter.exporters.otel import OpenTelemetryExporter
 from ragmeter.metrics import ConfigurationError, metric
 from ragmeter.quality import sums
-from ragmeter.watch import alarming
+from ragmeter.watch import alarming, webhook_retry
 
 MONDAY = 1_699_833_600.0  # 2023-11-13 00:00 UTC
 HOUR = 3600.0
@@ -161,6 +161,19 @@ def test_a_callback_that_raises_and_a_webhook_that_refuses_keep_nobody_else_from
     assert meter.stats().internal_errors["meter.changes"] == 2
     assert "secret" not in caplog.text
     meter.shutdown(60)
+
+
+def test_requests_are_done_while_a_webhook_does_not_take_a_change(
+    clock: MovedClock, hook: tuple[str, type[Hook]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url, received = hook
+    received.statuses[:] = [503] * 99
+    monkeypatch.setattr(webhook_retry, "AT_ONCE_S", 0.0)  # as a minute later
+    with RagMeter([goodness], exporters=[InMemoryExporter()], alarms=Alarms(webhook=url)) as meter:
+        _live(meter, clock, GOOD, USUAL_H)
+        _live(meter, clock, BAD, 4)  # which flushes
+        assert meter.port.alarming is not None
+        assert meter.port.alarming.deliveries() == (0, 1, 0)
 
 
 def test_a_meter_that_was_not_asked_to_watch_says_so() -> None:

@@ -64,6 +64,7 @@ def telling(claims, clock, webhook=None):
 
     def wait():
         assert made.flush(time.monotonic() + PATIENCE_S)
+        assert made.settle(time.monotonic() + PATIENCE_S)
         assert not errors.counts
 
     try:

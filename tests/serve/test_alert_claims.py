@@ -100,7 +100,8 @@ def test_a_webhook_that_is_away_hears_it_once_from_the_server_that_found_it(kept
     with telling(SharedClaims(kept), clock, hook) as one, telling(SharedClaims(kept), clock, hook) as two:
         one.telling.put_claimed(fall())
         two.telling.put_claimed(fall(at=NOW + 300.0))
-        assert not one.telling.flush(time.monotonic() + 1.0)
+        assert one.telling.flush(time.monotonic() + 60.0)
+        assert not one.telling.settle(time.monotonic() + 1.0)
         two.telling.take_up()
         two.wait()
         hook.back = True
@@ -115,7 +116,8 @@ def test_what_a_server_that_ended_could_not_deliver_another_does(kept, clock):
     hook = Away()
     with telling(SharedClaims(kept), clock, hook) as one:
         one.telling.put_claimed(fall())
-        assert not one.telling.flush(time.monotonic() + 1.0)
+        assert one.telling.flush(time.monotonic() + 60.0)
+        assert not one.telling.settle(time.monotonic() + 1.0)
     hook.back = True
     with telling(SharedClaims(kept), clock, hook) as two:
         clock.now += LEASE_S

@@ -57,16 +57,15 @@ def test_what_was_scored_here_is_shown_and_labelled(tmp_path, monkeypatch):
             headers = {"origin": origin} | ({} if site is None else {"sec-fetch-site": site})
             return httpx.post(url + address, data=form, headers=headers, timeout=60).status_code
 
-        for origin, site in (
-            ("http://evil", None),
-            ("null", None),
-            (url, "cross-site"),
-            (url, "same-site"),
-        ):
+        for origin, site in (("http://evil", None), ("null", None), (url, "cross-site"), (url, "same-site")):
             assert answered(origin, site) == 403
         assert not (tmp_path / "labels.jsonl").exists()
         # A proxy with TLS in front, which passes the header Host on; and one that writes its own address there.
-        for origin, site in ((url, None), (url.replace("http:", "https:"), None), ("https://x.example", "same-origin")):
+        for origin, site in (
+            (url, None),
+            (url.replace("http:", "https:"), None),
+            ("https://x.example", "same-origin"),
+        ):
             assert answered(origin, site) == 303
         assert (tmp_path / "golden.jsonl").exists()
         assert (tmp_path / "labels.jsonl").exists()

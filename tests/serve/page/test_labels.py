@@ -75,9 +75,7 @@ def test_saving_keeps_the_filters_of_the_address(labels):
 
 def test_a_form_sent_to_an_address_that_cannot_be_read_saves_nothing(labels):
     pages = client(labels=labels)
-    response = pages.post(
-        f"{ADDRESS}/label?range=x", data={"form": token(pages), "word": "right"}
-    )
+    response = pages.post(f"{ADDRESS}/label?range=x", data={"form": token(pages), "word": "right"})
 
     assert response.status_code == 400
     assert not labels.path.exists()
