@@ -204,6 +204,8 @@ _OPEN_LABEL = re.compile(
 )
 """Labels with nothing behind them."""
 _LABEL_IN_LINE = re.compile(rf"(?<=[.!?。»\")\]]) {QUESTION_LABEL}[ \t]*[:：][ \t*]*\Z", re.IGNORECASE)
+_SIGNS = ("\n", ":", "：", "<", "[", "【", "{")
+"""Every layout has one of these."""
 _MOST_ASKED = 2_000
 _QUESTION_MARKS = ("?", "？")
 _ASKS_FIRST = re.compile(r"\s*[^\n?？]{1,300}[?？](?:[ \t]*\n|[ \t]+(?=\S))")
@@ -252,6 +254,8 @@ def _size(place: Passages) -> int:
 
 
 def _place_in_message(role: str, text: str, question: str | None, count: int | None) -> Passages | None:
+    if not any(sign in text for sign in _SIGNS):  # most messages of a conversation
+        return None
     if role == "assistant" and not (_NAMED_FIRST.match(text) or _WRAPPED.search(text)):
         return None
     fields = _fields_of(text)
