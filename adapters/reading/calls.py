@@ -10,6 +10,7 @@ from .answer import is_label, is_long, only_asks, texts_that_said
 from .letters import letters_of, tokens_in, weight_of
 from .prompt_layout import place_in
 from .step import Step, Unknown
+from .values import answer_in_form
 
 MAX_CALLS = 100
 """Calls of a request that are read at most: the last ones."""
@@ -76,8 +77,8 @@ def last_call(calls: Sequence[Step], speakers: Sequence[Step], after_ns: int) ->
 
 
 def is_grade(words: str) -> bool:
-    """Return whether a reply is a judge's: a label, a number, or a form with fields."""
-    plain = words.strip()
+    """Return whether a reply is a judge's: a label, a number, or a form without an answer."""
+    plain = (answer_in_form(words.strip()) or "").strip()
     return is_label(plain) or plain[:1] == "{" or weight_of(letters_of(plain)) < _LEAST_REPLY
 
 

@@ -26,6 +26,10 @@ if TYPE_CHECKING:
     from .display import Display
 
 
+_INSTRUMENTATIONS = ("openinference.instrumentation.", "opentelemetry.instrumentation.")
+_MOST_NAMES = 3
+
+
 class _Process:
     """The program's process, or one that it started."""
 
@@ -71,8 +75,25 @@ class _Process:
         own = self._display is not None and not self._display.is_attached
         seen = "no RAG request was seen" + (" by the program's own meter" if own else "")
         # Workers, forked or started, have their own counts, and may end without a last line.
-        others = " in this process; those of its workers, if any, stand above"
-        _say(seen + (others if _has_workers() else "; ragmeter doctor says why"))
+        if _has_workers():
+            _say(f"{seen} in this process; those of its workers, if any, stand above")
+        elif (tracing := self._tracing()) is not None:
+            is_page = self._plan.to == "page"
+            how = f"with OTEL_EXPORTER_OTLP_ENDPOINT={self._plan.url}, " if is_page else ""
+            _say(f"{seen}; the program traces itself ({tracing}): {how}ragmeter serve scores its spans")
+        else:
+            _say(f"{seen}; ragmeter doctor says why")
+
+    def _tracing(self) -> str | None:
+        """Return the packages by which the program traces what ragmeter serve can score, if any."""
+        found = sorted(
+            name
+            for name, module in [*sys.modules.items()]
+            if name.startswith(_INSTRUMENTATIONS) and name.count(".") == 2 and hasattr(module, "__path__")
+        )
+        # Ragmeter's own display imports the SDK, too.
+        sdk = self._display is None and "opentelemetry.sdk.trace" in sys.modules
+        return ", ".join(found[:_MOST_NAMES]) or ("opentelemetry.sdk" if sdk else None)
 
 
 def begin() -> None:

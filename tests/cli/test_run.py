@@ -11,6 +11,9 @@ from urllib.request import urlopen
 import pytest
 from python_process import plain_environment, run_python
 
+from ragmeter.cli.run import inside
+from ragmeter.cli.run.plan import Plan
+
 LANGCHAIN = """
 import sys
 from langchain_core.documents import Document
@@ -152,6 +155,29 @@ def test_it_ends_as_the_program_ends(in_place, folder, otlp):
     done = in_place("run", "--otlp", otlp.url, "unrelated.py")
     assert (done.returncode, done.stdout) == (0, "done\n")
     assert "no RAG request was seen; ragmeter doctor says why" in done.stderr
+
+
+TRACED = """
+from opentelemetry.sdk.trace import TracerProvider
+
+with TracerProvider().get_tracer("shop").start_as_current_span("chat"):
+    print("answered")
+"""
+
+
+def test_a_program_that_traces_itself_is_shown_the_way_to_score_its_spans(folder, otlp, capsys, monkeypatch):
+    """Without LangChain and LlamaIndex there is nothing else to score."""
+    (folder / "traced.py").write_text(TRACED)
+    done = run(folder, "--otlp", otlp.url, "traced.py")
+    line = "no RAG request was seen; the program traces itself (opentelemetry.sdk): "
+    assert line + "ragmeter serve scores its spans" in done.stderr
+
+    import opentelemetry.sdk.trace  # noqa: F401 -- as such a program does
+
+    monkeypatch.setattr(inside, "_has_workers", lambda: False)
+    inside._Process(Plan(os.getpid(), "shop", "page", "http://127.0.0.1:4318")).say_how_it_went()
+    said = capsys.readouterr().err
+    assert "with OTEL_EXPORTER_OTLP_ENDPOINT=http://127.0.0.1:4318, ragmeter serve scores its spans" in said
 
 
 SPAWNS = """

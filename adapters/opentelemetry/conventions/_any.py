@@ -14,7 +14,7 @@ from typing import Any, Literal, NamedTuple
 
 from ragmeter.adapters.opentelemetry.record import SpanRecord
 from ragmeter.adapters.reading.literals import literal_in
-from ragmeter.adapters.reading.results import ANY_TOOL, cut
+from ragmeter.adapters.reading.results import ANY_TOOL, cut, reads_as_retrieved
 from ragmeter.adapters.reading.values import (
     Document,
     answer_in,
@@ -42,12 +42,12 @@ _KIND = re.compile(
 )
 _IN = re.compile(
     r"(?:.*[._:])?(?:\w+_)?(question|query|query[._]text|query[._]content|inputs?|prompts?|messages|arguments|args|request)"
-    r"(?:[._](?:value|json|text))?",
+    r"(?:[._](?:value|json|text|data|body))?",
     re.IGNORECASE,
 )
 _OUT = re.compile(
-    r"(?:.*[._:])?(?:\w+_)?(answer|choices|completions?|reply|outputs?|response|results?|return(?:_value)?|documents|docs|contexts?|chunks|hits|"
-    r"passages|nodes|matches)(?:[._](?:value|json|text|messages))?",
+    r"(?:.*[._:])?(?:\w+_)?(answer|choices|completions?|reply|outputs?|response|results?|return(?:_value)?|documents?|docs|contexts?|chunks|hits|"
+    r"passages|nodes|matches)(?:[._](?:value|json|text|data|body|messages))?",
     re.IGNORECASE,
 )
 _ROLES: Mapping[Role, re.Pattern[str]] = {
@@ -74,7 +74,9 @@ _RETRIEVES = re.compile(
     r"search[ _.-]?(?:doc|index|knowledge|kb|vector|chunk|passage)|fetch[ _.-]?(?:doc|context|chunk)",
     re.IGNORECASE,
 )
-_ROW = re.compile(r"((?:.*[._:])?(?:documents|docs|contexts?|chunks|hits|passages|nodes|matches)\.)\d+\..+")
+_ROW = re.compile(
+    r"((?:.*[._:])?(?:documents?|docs?|contexts?|chunks?|hits?|passages?|nodes?|match(?:es)?)\.)\d+(?:\..+)?"
+)
 _MODELS = re.compile(r"(?:.*[._])?(?:request\.)?(?:model|model_name|model_id|llm\.model)", re.IGNORECASE)
 _REPLIED = re.compile(r"(?:completion|output)_tokens$|finish_reasons?$", re.IGNORECASE)
 _TOOLS = ("gen_ai.tool.name", "tool.name", "tool_name")
@@ -134,7 +136,9 @@ def _fields(span: SpanRecord) -> _Fields:
         else:
             (given if place[0] == "in" else out).setdefault(place[1], _plain(value))
     if prefix:
-        out.setdefault("documents", [*rows_under(span.attributes, prefix).values()])
+        rows = [row.get("", row) for row in rows_under(span.attributes, prefix).values()]
+        if any(isinstance(row, dict) for row in rows) or reads_as_retrieved(cut(rows, ANY_TOOL) or ()):
+            out.setdefault("documents", rows)
     return _Fields(given, out, kind, has_model)
 
 

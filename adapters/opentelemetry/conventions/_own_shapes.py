@@ -11,7 +11,7 @@ from ragmeter.adapters.reading.results import ANY_TOOL, cut, reads_as_retrieved
 from ragmeter.adapters.reading.values import Document, answer_in, documents_in, mapping_of, opened, question_in
 
 DOCUMENTS = frozenset(
-    ("documents", "docs", "context", "contexts", "chunks", "hits", "passages", "nodes", "matches")
+    ("document", "documents", "docs", "context", "contexts", "chunks", "hits", "passages", "nodes", "matches")
 )
 """Names of attributes and fields with documents; others end with one of them."""
 _LOGS = re.compile(r"log|exception|error|message|warn|debug", re.IGNORECASE)
