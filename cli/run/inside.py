@@ -66,7 +66,9 @@ class _Process:
         return self._display
 
     def say_how_it_went(self) -> None:
-        """Print the last line, with the counts."""
+        """Print the last line, with the counts; not in a forked worker, which has those of the program, too."""
+        if os.getpid() != self._plan.process:
+            return
         words = None if self._display is None else self._display.words
         if words:
             counts = ", ".join(f"{count} {word}" for word, count in words.items())

@@ -227,6 +227,20 @@ def test_what_forked_workers_scored_is_not_denied_at_the_end(in_place, folder, o
     assert "doctor" not in done.stderr
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="forks")
+def test_the_last_line_is_the_programs_alone(in_place, folder, otlp):
+    """A forked worker has the program's counts and exit handlers, and may end before it."""
+    (folder / "shop_bot.py").write_text(
+        LANGCHAIN + "import os\nworker = os.fork()\nif worker: os.waitpid(worker, 0)\n"
+        'else: chain.invoke("Who built it?")\n'
+    )
+    done = in_place("run", "--otlp", otlp.url, "shop_bot.py")
+
+    assert len(re.findall(r" trace [0-9a-f]{32}$", done.stderr, re.MULTILINE)) == 2, done.stderr
+    assert len(re.findall("^ragmeter run: 1 .*; look at", done.stderr, re.MULTILINE)) == 1, done.stderr
+    assert done.stderr.count("ragmeter run: ") == 2, done.stderr
+
+
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="running children are known on Linux")
 def test_a_worker_that_outlives_the_program_is_none_of_its_faults(in_place, folder, otlp):
     """A development server's reloader ends at Ctrl-C without waiting for the server."""
