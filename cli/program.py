@@ -18,6 +18,7 @@ import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
+from itertools import takewhile
 from pathlib import Path
 from typing import NoReturn
 
@@ -25,8 +26,13 @@ from ragmeter.metrics import ConfigurationError
 
 STARTUP = "RAGMETER_STARTUP"
 """The variable with the functions to call, separated by commas."""
+_PROCESS = "_RAGMETER_PROGRAM"
+"""The variable with the process id of the program, which others inherit."""
 _FOLDER = Path(__file__).parent / "startup"
 _CALLABLE = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
+_PYTHON = re.compile(r"python[\d.]*(\.exe)?")
+_WITHOUT = re.compile(r"-[bBdiOPqsuvx]*[EIS]")
+"""Options by which Python reads no variables, or imports no `sitecustomize`."""
 _CALL = """\
 import asyncio, functools, importlib, inspect, sys
 del sys.argv[0]
@@ -84,12 +90,16 @@ def become_program(
         environment: Variables to set for it.
 
     Raises:
-        ConfigurationError: The command cannot be run.
+        ConfigurationError: The command cannot be run, or not with ragmeter.
     """
+    if _PYTHON.fullmatch(Path(command[0]).name):
+        for option in filter(_WITHOUT.match, takewhile(lambda one: one.startswith("-"), command[1:])):
+            raise ConfigurationError(f"python {option}: Python starts without ragmeter; leave it out")
     given = os.environ.copy()
     paths = [str(_FOLDER), *filter(None, [given.get("PYTHONPATH")])]
     begun = [*filter(None, [given.get(STARTUP)]), startup]
     given |= {**(environment or {}), "PYTHONPATH": os.pathsep.join(paths), STARTUP: ",".join(begun)}
+    given[_PROCESS] = str(os.getpid())
     for stream in (sys.stdout, sys.stderr):
         stream.flush()
     try:

@@ -22,7 +22,20 @@ def _begin() -> None:
     finally:
         for target in filter(None, os.environ.get("RAGMETER_STARTUP", "").split(",")):
             module, _, function = target.partition(":")
-            getattr(import_module(module), function)()
+            try:
+                begun = import_module(module)
+            except ModuleNotFoundError as error:
+                _leave_out(module.partition(".")[0], error)
+            else:
+                getattr(begun, function)()
+
+
+def _leave_out(package: str, error: ModuleNotFoundError) -> None:
+    """Go on in a process of an environment without the package; only the program itself says so."""
+    if error.name != package:
+        raise error
+    if os.environ.get("_RAGMETER_PROGRAM") == str(os.getpid()) and sys.stderr is not None:
+        sys.stderr.write(f"{package} is not installed for {sys.executable}: nothing of this program is seen\n")
 
 
 _begin()  # Python prints an exception and continues

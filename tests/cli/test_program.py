@@ -120,6 +120,25 @@ def test_an_installed_command_is_a_program_and_a_failing_begin_does_not_stop_one
     assert "broken" in ended.stderr
 
 
+def test_processes_of_another_environment_run_as_they_would_and_the_program_says_so(folder):
+    """Where ragmeter is not installed, a program cannot be scored; what it starts has none of it in its output."""
+    (folder / "app.py").write_text(
+        "import subprocess, sys\nsubprocess.run([sys.executable, '-c', 'print(1, flush=True)'])\nprint(2)"
+    )
+    (folder / "begun.py").unlink()
+    ended = run("app.py")
+    assert (ended.returncode, ended.stdout) == (0, "1\n2\n")
+    assert ended.stderr == f"begun is not installed for {sys.executable}: nothing of this program is seen\n"
+
+
+@pytest.mark.parametrize("options", [["-I"], ["-u", "-E"], ["-sS"]])
+def test_options_that_start_python_without_us_are_refused(folder, options):
+    ended = run("python", *options, "-c", "print('ran')")
+    assert ended.returncode == 1
+    assert f"python {options[-1]}: Python starts without ragmeter; leave it out" in ended.stderr
+    assert run("python", "-u", "-c", "print('-I')").stdout == "-I\n"
+
+
 def test_what_is_no_program_is_refused_with_what_may_be_meant(folder):
     (folder / "app.py").touch()
     (folder / "package").mkdir()
