@@ -18,7 +18,7 @@ from ragmeter.adapters._open_requests import OpenRequests, reported_once, scope_
 from ragmeter.adapters._other_spans import captured
 from ragmeter.adapters._unseen import Lookout, RetrievalRules, may_show
 from ragmeter.adapters.reading.fields import OutputString, strings_in
-from ragmeter.adapters.reading.prompts import new_bytes
+from ragmeter.adapters.reading.prompts import Sent, new_bytes
 from ragmeter.metrics._process import fork
 from ragmeter.metrics.sample import SampleStatus
 from ragmeter.requests.by_hand import error_type, status_of_error
@@ -47,6 +47,7 @@ from ._payloads import (
     payload_of,
     question_of,
     retriever_facts,
+    searched_for,
     snapshot_nodes,
 )
 from ._results import begin_result, end_result, note_given, note_unseen
@@ -109,6 +110,8 @@ class SpanFollower:
         self._readers = readers
         self._frames: dict[str | None, Frame | None] = {}
         self._requests: OpenRequests[str, LlamaRequest] = OpenRequests(self._evict, **open_requests)
+        self._announced: dict[str, LlamaRequest] = {}
+        """Models' calls that are requests and whose ends are events, by the span that these name."""
         fork.forget(self._leave_to_parent)
         self._stream_guard = meter.port.guard("llama_index.stream_end")
         self._scope_guard = meter.port.guard("llama_index.scope")
@@ -190,15 +193,34 @@ class SpanFollower:
         if frame.kind == "retrieve" and frame.retrieval is not None:
             frame.retrieval.end(None, error)
         if frame.call is not None:
-            frame.call.messages = ()
+            frame.call.fail(is_request=frame.is_root)
         elif frame.kind in _MAY_FAIL and frame.attempt is not None:
             frame.attempt.failed = frame.request.has_failed_attempts = True
         if frame.is_root:
+            frame.request.root_left()
+            self._fail(frame.request, error)
+
+    def announce(self, id_: str | None) -> None:
+        """Record that an event will report the end of a model's call, of whose spans this is the innermost."""
+        frame = None if id_ is None else self._frames.get(id_)
+        if id_ is not None and frame is not None and frame.request.kind == "llm":
             request = frame.request
-            request.root_left()
-            status = status_of_error(error)
-            words = words_of_error(error) if status == "refused" else None
-            self._finish(request, status, words, None if status == "cancelled" else error_type(error))
+            request.announced_by = request.announced_by or id_
+            self._announced[request.announced_by] = request
+
+    def end_announced(self, event: object) -> None:
+        """End the model's call whose end an event reports, if it is a request whose stream was read."""
+        request = self._announced.pop(getattr(event, "span_id", None) or "", None)
+        if request is None or not request.returned:
+            return
+        error, call = getattr(event, "exception", None), request.calls[-1]
+        if isinstance(error, GeneratorExit):
+            self._finish(request, "partial", None, None)
+        elif error is not None:
+            self._fail(request, error)
+        else:
+            call.end(getattr(event, "response", None))
+            self._finish(request, "ok" if call.said else "no_answer", next(iter(call.said), None), None)
 
     def forget(self) -> int:
         """Drop all requests with running calls; return their number. Open streams stay."""
@@ -212,6 +234,7 @@ class SpanFollower:
     def _leave_to_parent(self) -> None:
         # In a forked child: the open calls are the parent's.
         self._frames = {}
+        self._announced = {}
 
     def _enter_root(
         self, kind: Kind, id_: str, arguments: Mapping[str, Any], instance: Any, tags: Mapping[str, Any] | None
@@ -220,6 +243,9 @@ class SpanFollower:
             self._shed_frames()
         self._frames[id_] = None
         if is_suppressed() or kind == "transform" or is_preparation():
+            return
+        messages = messages_of(arguments) if kind == "llm" else ()
+        if messages and self._is_read_now(messages):
             return
         tags = tags or self._active_tags()
         question = None if kind == "llm" else question_of(kind, arguments)
@@ -247,9 +273,14 @@ class SpanFollower:
         if kind == "synthesize":
             self._begin_synthesis(frame, arguments, instance)
         elif kind == "llm":  # no engine, agent or workflow made the call
-            frame.call = CallNote(messages_of(arguments), None, None)
+            frame.call = CallNote(messages, None, None)
             request.begin_call(frame.call)
         self._frames[id_] = frame
+
+    def _is_read_now(self, messages: Sent) -> bool:
+        """Return whether the caller reads a stream for which the model is called with its own messages now."""
+        texts, open_ = _ids_of_texts(messages), self._announced.copy().values()
+        return any(one.returned and _ids_of_texts(one.calls[-1].messages) == texts for one in open_)
 
     def _enter_within(
         self,
@@ -401,6 +432,8 @@ class SpanFollower:
             cancelled = "init_state" in arguments
             self._finish(request, "cancelled" if cancelled else "error", None, None)
             return
+        if frame.kind == "run" and request.question is None:
+            request.question = searched_for(arguments, [note.query for note in request.retrievals])
         request.source_ids = source_ids_of(result)
         answer = answer_of(result)
         contexts: Nodes | None = None
@@ -410,6 +443,9 @@ class SpanFollower:
         if contexts is not None or answer.strings:
             self._note_output(request, arguments, result, answer, contexts)
         if frame.kind == "llm" and not (answer.text or answer.strings):  # it is streamed
+            if request.announced_by in self._announced:
+                request.returned = True
+                return
             request.leave()
             request.before = ()
             self._finish(request, "ok", None, None)
@@ -490,6 +526,11 @@ class SpanFollower:
             status = "retrieval_only" if request.no_text else "no_answer"
         self._finish(request, status, answer, text.error_type)
 
+    def _fail(self, request: LlamaRequest, error: BaseException | None) -> None:
+        status = status_of_error(error)
+        words = words_of_error(error) if status == "refused" else None
+        self._finish(request, status, words, None if status == "cancelled" else error_type(error))
+
     def _finish(
         self,
         request: LlamaRequest,
@@ -504,6 +545,7 @@ class SpanFollower:
             request.returned = True
             self._requests.close(request.run_id)
             self._frames.pop(request.run_id, None)
+            self._announced.pop(request.announced_by, None)
             if not request.in_scope or not self._once.is_first(request.run_id):
                 return
             if request.tried or request.may_have_retrieved:
@@ -539,6 +581,10 @@ class SpanFollower:
     def _shed_frames(self) -> None:
         for key in tuple(self._frames)[: MAX_FRAMES // 2]:
             self._frames.pop(key, None)
+
+
+def _ids_of_texts(messages: Sent) -> list[int]:
+    return [id(text) for _, texts in messages for text in texts]
 
 
 def _nested_retrieval(parent: Frame, around: RetrievalNote, id_: str, instance: Any) -> Frame:

@@ -4,8 +4,8 @@ Attached to LlamaIndex's root dispatcher it sees every query engine, retriever, 
 workflow of the process, those built before it included, and offers one run per user request that retrieved to
 a `RagMeter`. It is a span handler: LlamaIndex's events lack the nodes that reach the model, and its legacy
 callbacks miss existing engines. Of events it receives only a model's responses while a stream of plain
-strings is read, because strings do not show refusals. It must never change the application's objects,
-exceptions, streams, or current span.
+strings is read, because strings do not show refusals, and the ends of streams that the application asked a
+model for by itself. It must never change the application's objects, exceptions, streams, or current span.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ class RagMeterHandler:
             name=name,
             rules=retrieval_rules(retrieval_tools, retrieval_functions),
         )
-        self._listener = _Listener(meter.port.guard("llama_index.event"))
+        self._listener = _Listener(self._spans, meter.port.guard("llama_index.event"))
         self.open_spans: dict[str, Any] = {}
         """Always empty: read by ``Dispatcher.shutdown()``."""
 
@@ -205,27 +205,35 @@ class RagMeterHandler:
 _SAYING = frozenset({
     "LLMChatInProgressEvent", "LLMChatEndEvent", "LLMCompletionInProgressEvent", "LLMCompletionEndEvent",
 })  # fmt: skip
+_BEGINNING = frozenset({"LLMChatStartEvent", "LLMCompletionStartEvent"})
+_ENDING = frozenset({"LLMChatEndEvent", "LLMCompletionEndEvent", "ExceptionEvent"})
 
 
 class _Listener:
-    """Receives models' responses for the streams that are being read.
+    """Receives models' responses for the streams that are being read, and the ends of models' own streams.
 
     Args:
+        spans: The requests.
         guard: Contains our own errors.
     """
 
-    def __init__(self, guard: Guard) -> None:
+    def __init__(self, spans: SpanFollower, guard: Guard) -> None:
+        self._spans = spans
         self._guard = guard
 
     def handle(self, event: object, **_: Any) -> None:
         """Handle an event; called by the dispatcher, on the reader's thread."""
-        text = heard_by.get()
-        if text is not None and type(event).__name__ in _SAYING:
-            try:  # each streamed piece is an event
+        text, name = heard_by.get(), type(event).__name__
+        try:  # each streamed piece is an event
+            if text is not None and name in _SAYING:
                 text.hear(getattr(event, "response", None))
-            except Exception as error:
-                if not self._guard.contains(error):
-                    raise
+            if name in _BEGINNING:
+                self._spans.announce(getattr(event, "span_id", None))
+            elif name in _ENDING:
+                self._spans.end_announced(event)
+        except Exception as error:
+            if not self._guard.contains(error):
+                raise
 
     async def ahandle(self, event: object, **_: Any) -> None:
         """Do the same: another task, in a copy of the reader's context."""

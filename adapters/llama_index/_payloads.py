@@ -111,6 +111,12 @@ def _question_of_run(arguments: Mapping[str, Any]) -> str | None:
     return None
 
 
+def searched_for(arguments: Mapping[str, Any], queries: Iterable[str | None]) -> str | None:
+    """Return a workflow's input that was searched for as it is: the question, under whatever name."""
+    texts = [text for given in given_to_run(arguments) for text in given.values() if isinstance(text, str)]
+    return next((query for query in queries if query in texts), None)
+
+
 def given_to_run(arguments: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     """Return the named inputs of a workflow: fields of its start event, and arguments."""
     given = arguments.get("kwargs")

@@ -92,6 +92,12 @@ class CallNote:
             self.said = (self.refusal,)
         self.is_stream = not self.said and self.refusal is None
 
+    def fail(self, *, is_request: bool) -> None:
+        """Record that it raised: within a request, another call answers."""
+        self.is_stream = is_request
+        if not is_request:
+            self.messages = ()
+
 
 @dataclass(slots=True, eq=False)
 class StepNote:
@@ -302,6 +308,8 @@ class LlamaRequest(Notes):
     """Whether the root has returned; only its stream is still open."""
     closed: bool = False
     """Whether it has ended or was abandoned."""
+    announced_by: str = ""
+    """The span that events about a model's call name, if that call is the request."""
     scopes: Iterator[int] = field(default_factory=count)
     """The numbers of further scopes."""
     clock: Iterator[int] = field(default_factory=count)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from typing import Any
 
 import pytest
 from llama_index.core import PromptTemplate, QueryBundle, VectorStoreIndex
 from llama_index.core.llms import ChatMessage
+from llama_index.core.llms.callbacks import llm_completion_callback
 from llama_index.core.postprocessor import SimilarityPostprocessor
 from llama_index.core.query_engine import RetrieverQueryEngine
 from llama_index.core.response_synthesizers import TreeSummarize, get_response_synthesizer
@@ -24,6 +26,7 @@ from llama_index_fakes import (
     DOCUMENTS,
     QUESTION,
     ListRetriever,
+    ScriptedLLM,
     WordEmbedding,
     captured,
     custom,
@@ -85,6 +88,72 @@ def test_a_model_that_is_called_by_itself_answers_from_what_a_retriever_found_be
     assert (sample.question, sample.answer, sample.status) == (QUESTION, "It is Paris.", "ok")
     assert (ids(answered), sample.contexts_by) == (["paris", "rome"], "prompt")
     assert retrieved_ids(answered) == ["paris", "rome"]
+
+
+class EventfulLLM(ScriptedLLM):
+    """Fires LlamaIndex's events, as integrations do."""
+
+    @llm_completion_callback()
+    def stream_complete(self, prompt: str, formatted: bool = False, **kwargs: Any) -> Any:
+        return self._words(prompt)
+
+    @llm_completion_callback()
+    async def astream_complete(self, prompt: str, formatted: bool = False, **kwargs: Any) -> Any:
+        async def words() -> Any:
+            for item in self._words(prompt):
+                yield item
+
+        return words()
+
+
+@pytest.mark.parametrize(
+    ("ends", "status", "answer"),
+    [("read", "ok", "It is Paris."), ("left", "partial", None), ("fails", "error", None)],
+)
+@pytest.mark.parametrize("way", ["stream_chat", "stream_complete", "astream_chat", "astream_complete"])
+def test_a_stream_that_a_model_was_asked_for_by_itself_is_a_request(
+    way: str, ends: str, status: str, answer: str | None
+) -> None:
+    """The application retrieves, fills a prompt and hands the pieces on."""
+    failure = {"fail_with": RuntimeError("reset"), "fail_after": 1} if ends == "fails" else {}
+    model = EventfulLLM(reply=lambda _: "It is Paris.", prompts=[], **failure)
+
+    async def ask() -> None:
+        pasted = "\n\n".join(item.get_content() for item in ListRetriever(nodes()).retrieve(QUESTION))
+        prompt = f"Context:\n{pasted}\n\nQuestion: {QUESTION}\nAnswer:"
+        sent = [ChatMessage(role="user", content=prompt)] if way.endswith("chat") else prompt
+        stream = getattr(model, way)(sent)
+        if way.startswith("a"):
+            stream = await stream
+            async for _ in stream:
+                if ends == "left":
+                    break
+            await stream.aclose()
+        else:
+            for _ in stream:
+                if ends == "left":
+                    break
+            stream.close()
+
+    with captured() as capture:
+        with suppress(RuntimeError):
+            asyncio.run(ask())
+        scored = capture.only
+
+    sample = scored.sample
+    assert (sample.question, sample.status, sample.answer) == (QUESTION, status, answer)
+    assert ids(scored) == retrieved_ids(scored) == [item.node_id for item in nodes()]
+
+
+@expect(question=QUESTION, status="error", ids=["paris", "rome"], retrieved=["paris", "rome"])
+def test_a_model_that_fails_by_itself_failed_to_answer_from_what_was_found_before() -> None:
+    pasted = "\n\n".join(
+        item.get_content() for item in index().as_retriever(similarity_top_k=2).retrieve(QUESTION)
+    )
+    with suppress(RuntimeError):
+        llm(fail_with=RuntimeError("overloaded")).complete(
+            f"Context:\n{pasted}\n\nQuestion: {QUESTION}\nAnswer:"
+        )
 
 
 @expect(

@@ -97,6 +97,20 @@ def test_question_under_an_unknown_name_is_not_guessed_but_can_be_configured() -
         assert capture.only.sample.question == QUESTION
 
 
+class OfTickets(Workflow):
+    """Searches for a field of its start event, as it is."""
+
+    @step
+    async def only(self, ev: StartEvent) -> StopEvent:
+        await ListRetriever(A).aretrieve(ev.ticket)
+        return StopEvent(result="done")
+
+
+@expect(question=QUESTION, search_query=None)
+def test_what_was_given_and_searched_for_is_the_question_under_any_name() -> None:
+    run(OfTickets(timeout=60), customer="Ms. Ade", ticket=QUESTION)
+
+
 async def loop(query: str) -> Any:
     """Retrieve several times, also in parallel engines, and answer with a dictionary."""
     engines = [engine_of(f) for f in (A, B)]
