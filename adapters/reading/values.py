@@ -397,7 +397,11 @@ def answer_in(value: Any) -> str | None:
     if isinstance(value, str) and is_repr(value):
         fields = literal_in(f"[{value}]")
         given = fields[0] if isinstance(fields, list) and isinstance(fields[0], dict) else {}
-        value = {key: given[key] for key in _ANSWER_KEYS if isinstance(given.get(key), (str, dict))}
+        value = {
+            key: text
+            for key in _ANSWER_KEYS
+            if isinstance(text := given.get(key), dict) or (isinstance(text, str) and text[-3:] != "...")
+        }  # others are cut
     return _message_text(value, _ANSWER_KEYS, "assistant", 0)
 
 

@@ -117,6 +117,7 @@ def test_an_answer_that_is_only_the_retrieved_texts_was_written_by_no_model():
         ("StopEvent(result='Sorry, I cannot help with that.')", "Sorry, I cannot help with that."),
         ("StopEvent(result={'answer': \"It isn't.\", 'sources': [1]})", "It isn't."),
         ("StopEvent(result=RAG())", ANSWER),
+        ("Replied(reply='No, sale items are exchanged for a voucher that is ...', n=1)", ANSWER),
         ("Ended(run='9f1d2c')", ANSWER),
     ],
 )
