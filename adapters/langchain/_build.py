@@ -90,6 +90,7 @@ def _run_of(
     given_contexts, output_contexts = given
     calls, unfinished = steps_of(request)
     seen = [*calls, *unfinished]
+    asked = calls or unfinished
     is_known = bool(request.retrievals or request.passages)
     request.retrievals += retrieved_by_shape(request.shaped, calls, lists_only=is_known)
     answer = _answer(request, output, calls)
@@ -98,7 +99,7 @@ def _run_of(
     answering = last_call(calls, speakers, max(ends, default=0))
     notes, made_of_passages = counted_retrievals(request, answering)
     queries = [str(note.query) for note in notes if isinstance(note.query, str)]
-    question = _question(request, notes, queries, calls)
+    question = _question(request, notes, queries, asked)
     rule: ContextsBy = "runs"
     began_with: list[RagRun] = []
     are_known = any(note.contexts is not None for note in notes)
@@ -112,7 +113,7 @@ def _run_of(
         found = _in_prompts(request, seen, notes, contexts, question, answer)
         if found is not None:
             contexts, rule = found, "prompt"
-    elif request.handed and contexts is None and _was_asked(question, calls):
+    elif request.handed and contexts is None and _was_asked(question, asked):
         contexts = _in_prompts(request, seen, (), request.handed, question, answer) or None
         rule = "prompt"
         if contexts is not None:
@@ -122,7 +123,7 @@ def _run_of(
                 shown=lambda one: [
                     item.text for item in _in_prompts(request, seen, (), one.documents, question, answer) or ()
                 ],
-                was_asked=lambda query: stands_in(query, calls),
+                was_asked=lambda query: stands_in(query, asked),
                 is_label=is_label(answer or ""),
             )
     if contexts is None and not notes:

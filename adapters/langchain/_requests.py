@@ -215,7 +215,7 @@ def _remember(attached: Attachment, request: OpenRequest) -> None:
     """Store data of this request that a later one needs, and load those of an earlier one."""
     if request.interrupted and "thread_id" in request.metadata:
         attached.paused.open(str(request.metadata["thread_id"]), request.question)
-    if request.llms and not (request.retrievals or request.options.strict):
+    if request.calls and not (request.retrievals or request.options.strict):
         reader = request.reader
         if reader is None:
             found = [item for alone in request.before for item in alone.documents]

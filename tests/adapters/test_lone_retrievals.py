@@ -4,7 +4,7 @@ import asyncio
 import json
 import threading
 from collections.abc import Callable
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from contextvars import copy_context
 from typing import Any, TypedDict
 
@@ -12,9 +12,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from langchain_core.documents import Document
+from langchain_core.language_models import FakeListChatModel
 from langchain_core.output_parsers import StrOutputParser
 from langchain_core.runnables import Runnable, RunnableLambda, RunnableParallel
-from langchain_fakes import PROMPT, FixedRetriever, ScriptedModel, Watch, graph_of, joined
+from langchain_fakes import PROMPT, FixedRetriever, ScriptedModel, TellingModel, Watch, graph_of, joined
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command, interrupt
 from opentelemetry.sdk.trace import TracerProvider
@@ -114,6 +115,19 @@ def answered_in_a_stream(config: Any) -> None:
     list(answering().stream(pasted(found), config))
 
 
+def failed_to_answer(config: Any) -> None:
+    found = retriever("card", "fee").invoke(QUESTION, config)
+    with suppress(ValueError):
+        TellingModel(fail=1).invoke(PROMPT.format(**pasted(found)), config)
+
+
+def left_while_it_answered(config: Any) -> None:
+    found = retriever("card", "fee").invoke(QUESTION, config)
+    stream = FakeListChatModel(responses=[ANSWER]).stream(PROMPT.format(**pasted(found)), config)
+    next(stream)
+    stream.close()
+
+
 def answered_from_something_else(config: Any) -> None:
     retriever("card", "fee").invoke("gift cards", config)
     answering("I do not know.").invoke({"context": FACTS["gift"], "question": QUESTION}, config)
@@ -138,6 +152,8 @@ ONE_REQUEST = [("ok", QUESTION, BOTH, [(QUESTION, BOTH)])]
         (handed_as_documents, ONE_REQUEST),
         (handed_as_a_graphs_state, ONE_REQUEST),
         (answered_in_a_stream, ONE_REQUEST),
+        (failed_to_answer, [("error", *ONE_REQUEST[0][1:])]),
+        (left_while_it_answered, [("cancelled", *ONE_REQUEST[0][1:])]),
         (two_retrievers, [("ok", QUESTION, BOTH, [("refund time", ["card"]), ("fees", ["fee"])])]),
         (retrievers_side_by_side, [("ok", QUESTION, BOTH, [(QUESTION, ["card"]), (QUESTION, ["fee"])])]),
         (asked_twice_about_the_same, [*ONE_REQUEST, ("ok", "What does it cost?", BOTH, [])]),
