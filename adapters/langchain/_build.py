@@ -91,8 +91,9 @@ def _run_of(
     calls, unfinished = steps_of(request)
     seen = [*calls, *unfinished]
     asked = calls or unfinished
-    is_known = bool(request.retrievals or request.passages)
-    request.retrievals += retrieved_by_shape(request.shaped, calls, lists_only=is_known)
+    request.retrievals += retrieved_by_shape(
+        request.shaped, calls, lists_only=bool(request.retrievals or request.passages)
+    )
     answer = _answer(request, output, calls)
     ends = [note.ended_order or 0 for note in request.retrievals if note.contexts]
     speakers = speakers_of(calls, answer)
