@@ -258,15 +258,15 @@ class OpenAIServer:
         self._loop.close()
 
     async def _serve(self) -> None:
-        self._writers: set[asyncio.StreamWriter] = set()
         server = await asyncio.start_server(self._connection, "127.0.0.1", 0, backlog=512)
         self.port = server.sockets[0].getsockname()[1]
         self._ready.set()
         await self._stop.wait()
         server.close()
-        for task in asyncio.all_tasks() - {asyncio.current_task()}:
+        open_ones = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in open_ones:
             task.cancel()
-        await asyncio.sleep(0)
+        await asyncio.gather(*open_ones, return_exceptions=True)
 
     async def _connection(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with suppress(ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError):

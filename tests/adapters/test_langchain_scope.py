@@ -6,6 +6,7 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
+from forked import in_child
 from langchain_core.documents import Document
 from langchain_core.runnables import RunnableLambda
 from langchain_fakes import (
@@ -337,16 +338,11 @@ def test_a_forked_child_starts_empty(watch: Watch, chain: Any) -> None:
     """gunicorn --preload: requests in flight in the parent end in the parent, and the child works."""
     stream = chain.stream("parent", config=watch.config)
     next(stream)
-    child = os.fork()
-    if child == 0:
-        code = 1
-        try:
-            empty = watch.handler.open_requests == 0
-            chain.invoke("child", config=watch.config)
-            questions = [sample.question for sample in watch.samples]
-            code = 0 if empty and questions == ["child"] else 2
-        finally:
-            os._exit(code)
-    _, status = os.waitpid(child, 0)
-    assert os.waitstatus_to_exitcode(status) == 0
+
+    def ask() -> list[Any]:
+        still_open = watch.handler.open_requests
+        chain.invoke("child", config=watch.config)
+        return [still_open, *(sample.question for sample in watch.samples)]
+
+    assert in_child(ask) == "[0, 'child']"
     "".join(stream)

@@ -4,6 +4,7 @@ import os
 import threading
 
 import pytest
+from forked import in_child
 from hypothesis import given
 from hypothesis import strategies as st
 from moved_clock import MovedClock
@@ -131,16 +132,15 @@ def test_a_forked_child_starts_empty() -> None:
     """The parent's requests end in the parent; a lock held at the fork holds nothing up."""
     requests, _, _ = table()
     requests.open("a", "A")
-    with requests._lock:
-        pid = os.fork()
-        if pid == 0:
-            thread = threading.Thread(target=requests.open, args=("b", "B"))
-            thread.start()
-            thread.join(60)
-            os._exit(0 if requests.values() == ["B"] else 1)
-    _, status = os.waitpid(pid, 0)
 
-    assert os.waitstatus_to_exitcode(status) == 0
+    def open_another() -> object:
+        thread = threading.Thread(target=requests.open, args=("b", "B"))
+        thread.start()
+        thread.join(60)
+        return requests.values()
+
+    with requests._lock:
+        assert in_child(open_another) == "['B']"
     assert requests.values() == ["A"]
 
 

@@ -1,7 +1,6 @@
 """The one scoring function: the scores of live requests, batch after batch, on any thread and in any process."""
 
 import asyncio
-import multiprocessing
 import os
 import pickle
 import sys
@@ -12,6 +11,7 @@ import pytest
 from at_once import at_once
 from fakes_core import FakeJudge, answer_length
 from fakes_worker import EchoJudge
+from forked import in_child
 
 from ragmeter import ConfigurationError, Limits, RagMeter, Scorer
 from ragmeter.exporters.memory import InMemoryExporter
@@ -251,19 +251,7 @@ def test_a_pickled_one_scores_the_same_before_and_after_its_first_use():
 def test_a_forked_child_asks_on_a_loop_of_its_own():
     with Scorer(judge=EchoJudge()) as scorer:
         expected = scorer.score(SAMPLES[:5])  # the loop runs
-        reading, writing = multiprocessing.Pipe(duplex=False)
-        child = os.fork()
-        if child == 0:
-            status = 1
-            try:
-                writing.send(scorer.score(SAMPLES[:5]) == expected)
-                scorer.close()
-                status = 0
-            finally:
-                os._exit(status)
-        assert reading.poll(60)
-        assert reading.recv() is True
-        assert os.waitpid(child, 0)[1] == 0
+        assert in_child(lambda: (scorer.score(SAMPLES[:5]) == expected, scorer.close())) == "(True, None)"
         assert scorer.score(SAMPLES[:5]) == expected
 
 

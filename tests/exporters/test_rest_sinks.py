@@ -2,7 +2,6 @@
 
 import json
 import logging
-import os
 import re
 import socket
 import threading
@@ -12,6 +11,7 @@ from email.utils import formatdate
 from types import SimpleNamespace
 
 import pytest
+from forked import in_child
 from waiting import until
 
 from ragmeter import RagMeter
@@ -435,11 +435,7 @@ def test_a_forked_child_opens_its_own_connections(backend, recorded, sink):
     """The parent's sockets are the parent's."""
     one = sink(backend)
     one.export([recorded])
-    child = os.fork()
-    if child == 0:
-        one.export([recorded])
-        os._exit(0)
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert in_child(lambda: one.export([recorded])) == "None"
     one.export([recorded])
     one.shutdown(60)
 

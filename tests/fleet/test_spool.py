@@ -12,6 +12,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
+from forked import in_child
 
 from ragmeter.fleet import _spool_folder
 from ragmeter.fleet._spool_folder import SpoolReader, SpoolSender
@@ -169,11 +170,7 @@ def test_a_file_whose_process_lives_stays_when_it_is_empty(tmp_path):
 def test_a_forked_child_begins_a_file_of_its_own(tmp_path):
     sender = a_sender(tmp_path)
     sender.send(b"parent", count=1)
-    child = os.fork()
-    if not child:
-        sender.send(b"child", count=1)
-        os._exit(0)
-    os.waitpid(child, 0)
+    in_child(lambda: sender.send(b"child", count=1))
     sender.send(b"parent again", count=1)
 
     assert len(files(tmp_path)) == 2

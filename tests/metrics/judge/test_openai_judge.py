@@ -3,13 +3,13 @@
 import asyncio
 import copy
 import logging
-import multiprocessing
 import pickle
 import re
 import sys
 
 import pytest
 from at_once import at_once
+from forked import in_child
 from judging_tools import judge_at, precision, sample, verdicts
 from openai_server import Misbehaviour, OpenAIServer
 
@@ -332,20 +332,11 @@ def test_instrumented_by_nobody_else(server):
     assert {s.status for s in scores.values() if s.method == "llm"} <= {"ok", "undefined"}
 
 
-def _ask_in_child(judge, queue):
-    queue.put(precision(judge, question="child").status)
-
-
 @pytest.mark.skipif(not hasattr(__import__("os"), "fork"), reason="needs fork")
 @pytest.mark.filterwarnings("ignore:This process.*is multi-threaded:DeprecationWarning")
 def test_a_judge_lives_through_fork(server, tmp_path):
     """A forked child asks with connections and a cache file of its own."""
     judge = judge_at(server, cache=tmp_path / "judge.sqlite")
     precision(judge)
-    context = multiprocessing.get_context("fork")
-    queue = context.Queue()
-    child = context.Process(target=_ask_in_child, args=(judge, queue))
-    child.start()
 
-    assert queue.get(timeout=30) == "ok"
-    child.join(30)
+    assert in_child(lambda: precision(judge, question="child").status) == "ok"

@@ -6,6 +6,7 @@ import os
 import threading
 
 import pytest
+from forked import in_child
 from python_process import run_python
 
 from ragmeter.metrics._connection.loops import PerLoop
@@ -35,23 +36,6 @@ class Diary:
         self.entries.append(f"{self.name}child")
         if self.failing:
             raise ValueError("mine")
-
-
-def in_child(look):
-    """Fork, and return what `look` returns in the child, as text."""
-    reading, writing = os.pipe()
-    pid = os.fork()
-    if pid == 0:
-        try:
-            os.write(writing, str(look()).encode())
-        finally:
-            os._exit(0)
-    os.close(writing)
-    try:
-        os.waitpid(pid, 0)
-        return os.read(reading, 4096).decode()
-    finally:
-        os.close(reading)
 
 
 IMPORTING = """
