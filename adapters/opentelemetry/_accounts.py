@@ -28,6 +28,7 @@ _SWITCHES: Mapping[str, str] = {reader.name: reader.switch for reader in READERS
 _SWITCHES_OF_SCOPES = [(re.compile(scope, re.IGNORECASE), line) for scope, line in _LINES["by_scope"].items()]
 """The setting that turns texts on, by instrumentation: shown only for instrumentations that have it."""
 _NO_SWITCH = "this instrumentation records no texts; use one that does, such as OpenInference"
+_NO_RESULT = "record what the tool returns on its span"
 _MOST_ACCOUNTS = 100
 _MOST_SCOPE = 200
 _MOST_TOOLS = 5
@@ -187,7 +188,7 @@ def line_of(note: Unheard, *, in_process: bool = False) -> str:
     line = REMEDIES.get(note.reason) or _SWITCHES.get(note.convention, "")
     if note.reason == "content_off" and note.convention in ("gen_ai", "any"):
         switches = (line for scope, line in _SWITCHES_OF_SCOPES if scope.search(note.scope))
-        line = next(switches, _NO_SWITCH)
+        line = next(switches, _NO_RESULT if note.tools else _NO_SWITCH)
     fields = ":text=…,id=…" if note.reason == "unreadable_result" else ""
     named = [
         (kind, [name + fields for name in names])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 
 from ragmeter.adapters._unseen import shaped_documents
-from ragmeter.adapters.reading.letters import letters_of
+from ragmeter.adapters.reading.letters import letters_of, weight_of
 from ragmeter.adapters.reading.prompt_layout import place_in
 from ragmeter.adapters.reading.results import ANY_TOOL, cut
 from ragmeter.adapters.reading.step import Message, Step
@@ -17,19 +17,21 @@ from ._tree import SpanTree
 from .conventions import ANY_SPAN, ONE_SPAN, hits_in, whole_request_in
 
 _INPUTS = ("gen_ai.input.messages", "ai.prompt.messages")
+_LEAST = 20
+"""Minimum letters of an output that is looked for in prompts."""
 _BEGINNING = 64
 """Letters of a passage that are looked for in prompts."""
 
 
 def with_shapes(reads: Mapping[str, Read], tree: SpanTree) -> dict[str, Read]:
-    """Return the reads of a trace without a known retrieval, with the tools that retrieve by shape.
+    """Return the reads of a trace without the texts of a retrieval, with the tools that retrieve by shape.
 
     Such a tool did not fail, ran no model and no retriever, and its output is in the prompt of a later call:
     a passage of forty letters, or a shorter text with an id or a score beside it.
     """
-    if any(read.is_retrieval or read.role == "rerank" for read in reads.values()):
-        return dict(reads)
     models = [read for read in reads.values() if read.role == "model"]
+    if any(read.is_retrieval or read.role == "rerank" for read in reads.values()):
+        return {**reads, **_around_silent(reads, models, tree)}
     whole = {key: Read(read.span, ONE_SPAN, "retrieval") for key, read in reads.items() if _is_whole(read)}
     if whole:
         return {**reads, **whole}
@@ -78,6 +80,25 @@ def made_by_steps(reads: Iterable[Read]) -> tuple[Document, ...]:
     return tuple(item for read in steps for item in documents_in(read.reader.result(read.span)) or ())
 
 
+def _around_silent(reads: Mapping[str, Read], models: Iterable[Read], tree: SpanTree) -> dict[str, Read]:
+    """Return the steps that output the documents of a retrieval whose own span has none."""
+    silent = [
+        key
+        for key, read in reads.items()
+        if read.is_retrieval and read.documents().missing in ("content_off", "convention_has_no_text")
+    ]
+    if not silent:
+        return {}
+    page = "\0".join(letters_of(text) for read in models for _, text in read.reader.prompt(read.span))
+    around = tree.above(silent) - tree.above(read.span.span_id for read in models)
+    return {
+        key: Read(read.span, read.reader, read.role, ANY_TOOL)
+        for key, read in reads.items()
+        if key in around and read.role in ("step", "tool") and not read.span.failed
+        if _gives(read) or _is_in_prompt(read, page)
+    }
+
+
 def _is_whole(read: Read) -> bool:
     """Return whether a step of no known convention has a whole request."""
     own = read.role == "step" and read.reader is ANY_SPAN and not is_evaluation(read.span)
@@ -105,9 +126,10 @@ def _page_of(read: Read, results: Iterable[object]) -> Step:
 
 
 def _is_in_prompt(read: Read, prompt_texts: Collection[str]) -> bool:
-    """Return whether a model was sent a step's output as a tool's output."""
+    """Return whether a model was sent a step's output: as a tool's, or anywhere in one text of prompts."""
     result = read.reader.result(read.span)
-    return isinstance(result, str) and letters_of(result) in prompt_texts
+    letters = letters_of(result) if isinstance(result, str) else ""
+    return weight_of(letters) >= _LEAST and letters in prompt_texts
 
 
 def _gives(read: Read) -> bool | None:

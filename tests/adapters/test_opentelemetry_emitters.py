@@ -63,6 +63,7 @@ def _application(name, given, *, kind="CHAIN"):
     ]
 
 
+OPERATION, MEMORY = "gen_ai.operation.name", "gen_ai.memory.records"
 SHORT = [{"label": "14 days", "sku": 7, "more": {"unit": 1}}, {"label": "9 francs", "sku": 8}]
 
 
@@ -71,6 +72,14 @@ SHORT = [{"label": "14 days", "sku": 7, "more": {"unit": 1}}, {"label": "9 franc
     [
         (_application("look_up", SHORT), "--retrieval-span 'look_up'", ["7", "8"]),
         (_application("look_up", SHORT, kind="TOOL"), "--retrieval-tool 'look_up'", ["7", "8"]),
+        (
+            [
+                *_application("", "")[::2],
+                span(2, 1, "look_up", attributes={OPERATION: "search_memory", MEMORY: json.dumps(SHORT)}),
+            ],
+            "--retrieval-span 'look_up'",
+            ["7", "8"],
+        ),
         (
             _application("look_up", {"n": [SHORT]}, kind="RETRIEVER"),
             "--retrieval-span 'look_up:text=…,id=…'",
@@ -139,6 +148,7 @@ def test_a_call_of_a_model_without_texts_and_tokens_is_one(attributes):
         ("opentelemetry.instrumentation.openai.v1", "TRACELOOP_TRACE_CONTENT"),
         ("opentelemetry.instrumentation.ollama", "TRACELOOP_TRACE_CONTENT"),
         ("litellm", "turn_off_message_logging"),
+        ("opentelemetry.instrumentation.qdrant", "trace the function around it"),
         ("opentelemetry.instrumentation.openai_v2", "GENAI_CAPTURE_MESSAGE_CONTENT=true"),
         ("opentelemetry.instrumentation.genai.langchain", "GENAI_CAPTURE_MESSAGE_CONTENT=SPAN_ONLY"),
     ],
@@ -185,7 +195,6 @@ def _model(number, parent, said="yes"):
 
 
 ROW = {"user_input": QUESTION, "response": ANSWER, "retrieved_contexts": [FIRST]}
-OPERATION = "gen_ai.operation.name"
 NO_REQUESTS = {
     "evaluator": [openinference(1, None, "EVALUATOR", "faithful", input=ROW, output="1", end=9)],
     "chain": [openinference(1, None, "CHAIN", "run_evaluation", input=ROW, output="1", end=9)],

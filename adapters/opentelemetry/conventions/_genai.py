@@ -41,6 +41,7 @@ _ROLES: Mapping[str, Role] = {
 }
 _ANY = AnySpan()
 _VARIABLE = "gen_ai.prompt.variable."
+_RECORDS = "gen_ai.memory.records"
 
 
 class GenAI(Reader):
@@ -82,7 +83,7 @@ class GenAI(Reader):
         asked = "gen_ai.retrieval.query.text" in span.attributes
         found = reported_documents(
             span,
-            span.attributes.get("gen_ai.retrieval.documents"),
+            span.attributes.get("gen_ai.retrieval.documents", span.attributes.get(_RECORDS)),
             "convention_has_no_text" if asked else "content_off",
             "convention_has_no_text",
         )
@@ -92,7 +93,7 @@ class GenAI(Reader):
         return found._replace(missing="convention_has_no_text")
 
     def result(self, span: SpanRecord) -> Any:
-        value = opened(span.attributes.get("gen_ai.tool.call.result"))
+        value = opened(span.attributes.get("gen_ai.tool.call.result", span.attributes.get(_RECORDS)))
         if value is not None:
             return value
         # Under separate names, or in an event: of the tool's call, or of its choice.
