@@ -49,7 +49,6 @@ from ._state import (
     OpenRequest,
     RetrievalNote,
     Run,
-    RunKind,
     active_retriever,
     current_family,
     default_attachment,
@@ -73,7 +72,7 @@ Note = Callable[[Attachment, Run, Any, Mapping[str, Any], int], None]
 
 
 def on_start(  # noqa: PLR0915 -- what `start` does
-    kind: RunKind, given: str, read: Callable[[Any], Sent] | None = None
+    kind: str, given: str, read: Callable[[Any], Sent] | None = None
 ) -> Callable[..., None]:
     """Return the callback for the start of runs of a kind; the topmost run begins a request.
 

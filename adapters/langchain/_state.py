@@ -17,7 +17,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from itertools import count
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 from uuid import UUID
 
 from opentelemetry.trace import Span, SpanContext
@@ -28,6 +28,7 @@ from ragmeter.adapters import default_meter
 from ragmeter.adapters._open_requests import OpenRequests
 from ragmeter.adapters._snapshots import ContextSnapshot
 from ragmeter.adapters._unseen import GaveOut, Lookout, RetrievalRules, Who
+from ragmeter.adapters.reading import route
 from ragmeter.adapters.reading.fields import Reader
 from ragmeter.adapters.reading.prompts import Sent
 from ragmeter.adapters.reading.route import Passage, Paste
@@ -40,8 +41,6 @@ from ._payloads import Question
 if TYPE_CHECKING:
     from ragmeter.adapters.opentelemetry import RetrievalTool
 
-
-RunKind = Literal["chain", "llm", "retriever", "tool"]
 
 MAX_LIVE_RUNS = 4096
 """Runs in one request beyond which the ended ones are dropped."""
@@ -105,7 +104,7 @@ def _importable(reader: Reader | None) -> Reader | None:
     return reader if found is reader else None
 
 
-class Run:
+class Run(route.Run):
     """One run of LangChain's within a request.
 
     Created for every run on the request's own path, so without Python code of its own: attributes that few
@@ -117,15 +116,10 @@ class Run:
     run_id = _NO_ID
     """The id itself, of a request's topmost run and of retrievers: only these need it."""
     request: OpenRequest
-    parent: Run | None = None
-    kind: RunKind = "chain"
-    name: str | None = None
     started_ns = 0
-    order = 0
     retriever: Run | None = None
     """The nearest retriever around it."""
     open = True
-    failed = False
     transparent = False
     """Whether it is a retriever that is not included: retrievers within it may be."""
     documents: Mapping[str, tuple[tuple[Any, str], ...]] | None = None

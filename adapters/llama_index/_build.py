@@ -26,7 +26,7 @@ from ragmeter.requests.scope import RequestScope
 from ._calls import steps_of
 from ._contexts import Reached, nodes_that_reached
 from ._results import note_shaped, note_unseen
-from ._stages import Way, without_repetitions
+from ._stages import followed, without_repetitions
 from ._state import Notes, RetrievalNote, StepNote
 
 _NOTHING_SAID = RequestScope()
@@ -36,6 +36,7 @@ _EMPTY = "Empty Response"
 
 def build_run(ended: Notes, lookout: Lookout) -> RagRun | None:
     """Build the run of an ended request, or None if it never retrieved, which `lookout` records."""
+    ended.leave_out_failures()
     calls = steps_of(ended.calls)
     scope = ended.scope or _NOTHING_SAID
     question = ended.question if scope.question is None else scope.question
@@ -71,8 +72,8 @@ def build_run(ended: Notes, lookout: Lookout) -> RagRun | None:
     nodes, left_out, by_prompt = reached
     shared = SharedContexts()
     contexts = None if nodes is None else shared.of(nodes)
-    retrievals = tuple(_retrieval(item, shared) for item in ended.retrievals if item.scope not in left_out)
-    stages = Way(ended.trail, nodes if by_prompt else None, left_out).stages
+    retrievals = tuple(_retrieval(item, shared) for item in ended.retrievals if item.run.scope not in left_out)
+    stages = followed(ended.trail, nodes if by_prompt else None, left_out).stages
     run = RagRun(
         sample=RagSample(
             question=question,

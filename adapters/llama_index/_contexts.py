@@ -8,17 +8,18 @@ else the output of postprocessors, else that of retrievers.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
 from ragmeter.adapters._snapshots import ContextSnapshot
 from ragmeter.adapters.reading.contexts import shown_documents
 from ragmeter.adapters.reading.prompts import Prompt, shown_in_prompts
+from ragmeter.adapters.reading.route import OpenList, Run
 from ragmeter.adapters.reading.step import Step
 
 from ._payloads import Nodes
-from ._stages import Way, joined, without_repetitions
+from ._stages import followed, joined, without_repetitions
 from ._state import Notes, RetrievalNote, StepNote, Synthesis
 
 
@@ -27,7 +28,7 @@ class Reached(NamedTuple):
 
     nodes: Nodes | None
     """The nodes in order; None: nothing is known, ``()``: there were none."""
-    rejected: frozenset[int] = frozenset()
+    rejected: frozenset[Run] = frozenset()
     """The scopes without any node that the response names."""
     by_prompt: bool = False
     """Whether a prompt showed them."""
@@ -42,33 +43,40 @@ def nodes_that_reached(ended: Notes, calls: Sequence[Step], answer: str | None, 
         answer: Its answer.
         handed: Nodes found before it began.
     """
-    way = Way(passed for passed in ended.trail if not isinstance(passed, StepNote))
-    parts = way.parts
+    way = followed(passed for passed in ended.trail if not isinstance(passed, StepNote))
+    given = {scope for scope, _ in way.given}
+    found = sorted((one for one in way.open if one.run.scope not in given), key=lambda one: one.run.order)
+    lists: dict[Run, list[Iterable[ContextSnapshot]]] = {}
+    for scope, documents in (*way.given, *((one.run.scope, one.documents) for one in found)):
+        lists.setdefault(scope, []).append(documents)
+    parts = {scope: without_repetitions(lists[scope]) for scope in sorted(lists, key=lambda run: run.order)}
     if handed:
-        parts.setdefault(0, handed)
+        parts.setdefault(ended.top, handed)
     if not parts:
-        return Reached(joined(way.combined) or None)
-    searched = {passed.scope for passed in ended.trail if isinstance(passed, RetrievalNote)}
-    rejected = rejected_scopes(parts, way.given, ended.source_ids) & searched  # rows of a database stay
+        return Reached(
+            joined(passed.contexts for passed in ended.trail if isinstance(passed, Synthesis)) or None
+        )
+    searched = {passed.run.scope for passed in ended.trail if isinstance(passed, RetrievalNote)}
+    rejected = rejected_scopes(parts, given, ended.source_ids) & searched  # rows of a database stay
     for scope in rejected:
         del parts[scope]
     nodes = without_repetitions(parts.values())
     seen = _seen(ended, calls, answer, nodes, this_turn=bool(handed))
     if seen is not None:
         return Reached(seen, rejected, by_prompt=True)
-    found = [scope for scope in parts if scope not in way.given]
-    left = _handed_on(ended, way, joined(parts[scope] for scope in found)) if found else None
+    own = [scope for scope in parts if scope not in given]
+    left = _handed_on(ended, found, joined(parts[scope] for scope in own)) if own else None
     if left is not None:
-        parts |= {scope: left if scope == found[0] else () for scope in found}
+        parts |= {scope: left if scope is own[0] else () for scope in own}
         nodes = without_repetitions(parts.values())
-    if len(parts) + len(rejected) > 1 or found:
+    if len(parts) + len(rejected) > 1 or own:
         nodes = _named(nodes, ended.source_ids) or nodes
     return Reached(nodes, rejected)
 
 
 def rejected_scopes(
-    parts: Mapping[int, Nodes], given: Collection[int], source_ids: Sequence[str]
-) -> frozenset[int]:
+    parts: Mapping[Run, Nodes], given: Collection[Run], source_ids: Sequence[str]
+) -> frozenset[Run]:
     """Return the scopes without any node that the response names: rejected attempts.
 
     Args:
@@ -125,19 +133,24 @@ def _seen(
     return without_repetitions([seen, tuple(item for item in joined(hidden) if item in nodes)])
 
 
-def _handed_on(ended: Notes, way: Way, found: Nodes) -> Nodes | None:
+def _handed_on(ended: Notes, lists: Sequence[OpenList[ContextSnapshot]], found: Nodes) -> Nodes | None:
     """Return the retrieved nodes that a workflow's steps passed on; None if their events do not show it.
 
     The steps that received nodes and passed none on are those that used them: of several the one that ended
     the run, else the last. Nodes retrieved later are theirs, too.
     """
+
+    def found_since(steps: Sequence[StepNote]) -> Nodes:
+        since = min(step.run.order for step in steps)
+        return joined(one.documents for one in lists if one.run.order > since)
+
     keys = {item.id for item in found} | {item.text for item in found}
-    groups: dict[str, list[StepNote]] = {}
+    groups: dict[str | None, list[StepNote]] = {}
     for step in ended.steps:
         if any(item.id in keys or item.text in keys for item in step.taken):
             keys.update(item.id for item in step.given)
             keys.update(item.text for item in step.given)
-        groups.setdefault(step.name, []).append(step)
+        groups.setdefault(step.run.name, []).append(step)
     users = [
         steps
         for steps in groups.values()
@@ -145,17 +158,17 @@ def _handed_on(ended: Notes, way: Way, found: Nodes) -> Nodes | None:
         and not any(item.id in keys for step in steps for item in step.given)
     ]
     if users:
-        last = max(users, key=lambda steps: (any(step.stops for step in steps), steps[-1].started))
+        last = max(users, key=lambda steps: (any(step.stops for step in steps), steps[-1].run.order))
         taken = joined(step.taken for step in last)
         used = tuple(item for item in taken if item.id in keys or item.text in keys)
-        later = way.found_since(min(step.started for step in last))
+        later = found_since(last)
         return without_repetitions([(*without_repetitions([used]), *later)])
-    for steps in sorted(groups.values(), key=lambda steps: -steps[-1].started):
+    for steps in sorted(groups.values(), key=lambda steps: -steps[-1].run.order):
         strings = [text for step in steps for text in step.strings]
         texts = [item.text for item in found]
         shown = shown_in_prompts(texts, [Prompt(strings)], ended.question) if strings else None
         if shown:
-            later = way.found_since(min(step.started for step in steps))
+            later = found_since(steps)
             cut = (
                 item if one.text is None else item._replace(text=one.text, write=None)
                 for one in shown

@@ -51,7 +51,7 @@ from ._payloads import (
     snapshot_nodes,
 )
 from ._results import begin_result, end_result, note_given, note_unseen
-from ._state import Attempt, CallNote, Frame, LlamaRequest, Output, Postprocessed, RetrievalNote, Synthesis
+from ._state import CallNote, Frame, LlamaRequest, LlamaRun, Output, Postprocessed, RetrievalNote, Synthesis
 from ._streams import StreamedText, being_read, watch
 
 if TYPE_CHECKING:
@@ -180,7 +180,7 @@ class SpanFollower:
         elif kind == "postprocess" and isinstance(result, (list, tuple)):
             taken, left = node_ids(nodes_of(arguments)), snapshot_nodes(result, self._text_mode)
             name = id_.partition(".")[0]
-            frame.request.trail.append(Postprocessed(name, frame.scope, taken, left, frame.attempt))
+            frame.request.trail.append(Postprocessed(name, frame.run, taken, left))
         if frame.is_root:
             self._exit_root(frame, arguments, result)
 
@@ -194,8 +194,8 @@ class SpanFollower:
             frame.retrieval.end(None, error)
         if frame.call is not None:
             frame.call.fail(is_request=frame.is_root)
-        elif frame.kind in _MAY_FAIL and frame.attempt is not None:
-            frame.attempt.failed = frame.request.has_failed_attempts = True
+        elif frame.kind in _MAY_FAIL:
+            frame.run.failed = True
         if frame.is_root:
             frame.request.root_left()
             self._fail(frame.request, error)
@@ -254,6 +254,7 @@ class SpanFollower:
             return
         request = LlamaRequest(
             run_id=id_,
+            top=LlamaRun(None, -1),
             kind=kind,
             name=self._name or ("" if kind == "llm" else type(instance).__name__),
             question=question,
@@ -262,7 +263,7 @@ class SpanFollower:
             grow=self._requests.grow,
             in_scope=self._is_engine is None or self._is_engine(instance),
         )
-        frame = Frame(id_, kind, request, next(request.scopes), is_root=True)
+        frame = Frame(id_, kind, request, request.top, is_root=True)
         frame.notes_steps = kind == "run" and is_of_application(instance)
         self._requests.open(id_, request)
         request.look_around()
@@ -273,7 +274,7 @@ class SpanFollower:
         if kind == "synthesize":
             self._begin_synthesis(frame, arguments, instance)
         elif kind == "llm":  # no engine, agent or workflow made the call
-            frame.call = CallNote(messages, None, None)
+            frame.call = CallNote(messages, None, request.top)
             request.begin_call(frame.call)
         self._frames[id_] = frame
 
@@ -297,7 +298,7 @@ class SpanFollower:
             is_step = parent.kind == "run" and parent.id == parent_id and is_workflow_step(id_, instance)
             frame = begin_step(parent, id_, arguments, self._text_mode) if is_step else parent
             if self._rules is not None and self._rules.functions and parent.result is None:
-                own = frame if is_step else Frame(id_, "step", request, parent.scope, parent.attempt)
+                own = frame if is_step else Frame(id_, "step", request, parent.run)
                 own.synthesis = parent.synthesis
                 if begin_result(self._rules, own, instance, arguments):
                     frame = own
@@ -326,14 +327,14 @@ class SpanFollower:
             frames[id_] = None
             return
         if kind in _SCOPES:
-            frame = Frame(id_, kind, request, next(request.scopes), Attempt(parent.attempt))
+            frame = Frame(id_, kind, request, LlamaRun(parent.run, next(request.clock)))
             frame.notes_steps = kind == "run" and is_of_application(instance)
             if kind == "tool":
                 frame.instance = instance
                 if self._rules is not None and parent.result is None:
                     begin_result(self._rules, frame, instance, arguments)
         else:
-            frame = Frame(id_, kind, request, parent.scope, parent.attempt)
+            frame = Frame(id_, kind, request, parent.run)
             frame.synthesis = parent.synthesis
         if kind == "retrieve":
             self._begin_retrieval(frame, arguments, instance)
@@ -349,12 +350,12 @@ class SpanFollower:
         messages = messages_of(arguments)
         note = parent.call
         if note is None:
-            note = CallNote(messages, parent.synthesis, parent.attempt)
+            note = CallNote(messages, parent.synthesis, parent.run)
             request.begin_call(note)
         elif messages and not is_flattened(messages, note.messages):
             request.hold(new_bytes(messages, request.weighed))
             note.messages = messages  # nearer to the model
-        frame = Frame(id_, "llm", request, parent.scope, parent.attempt)
+        frame = Frame(id_, "llm", request, parent.run)
         frame.synthesis = parent.synthesis
         frame.call = note
         return frame
@@ -368,22 +369,19 @@ class SpanFollower:
         # A refining synthesis makes its last call only when its stream is read.
         given = [passed for passed in request.trail if isinstance(passed, Synthesis)]
         own = next((one for one in reversed(given) if one.contexts and not one.combines), None)
-        note = CallNote(messages_of(arguments), own, None, answers=True)
+        note = CallNote(messages_of(arguments), own, request.top, answers=True)
         request.begin_call(note)
-        frame = Frame(id_, "llm", request, 0)
+        frame = Frame(id_, "llm", request, request.top)
         frame.call = note
         self._frames[id_] = frame
         return True
 
     def _begin_retrieval(self, frame: Frame, arguments: Mapping[str, Any], instance: Any) -> None:
         frame.retrieval = RetrievalNote(
-            frame.scope,
-            type(instance).__name__,
+            LlamaRun(frame.run, next(frame.request.clock), type(instance).__name__, "retriever"),
             question_of("retrieve", arguments),
             retriever_facts(instance),
-            frame.attempt,
         )
-        frame.retrieval.started = next(frame.request.clock)
         frame.request.retrievals.append(frame.retrieval)
 
     def _end_retrieval(self, frame: Frame, result: Any) -> None:
@@ -414,9 +412,7 @@ class SpanFollower:
             frame.synthesis.contexts = nodes
             return
         combines = is_combining(arguments)
-        frame.synthesis = Synthesis(
-            type(instance).__name__, frame.scope, nodes, frame.attempt, combines=combines
-        )
+        frame.synthesis = Synthesis(type(instance).__name__, frame.run, nodes, combines=combines)
         request.trail.append(frame.synthesis)
 
     def _exit_root(self, frame: Frame, arguments: Mapping[str, Any], result: Any) -> None:
@@ -594,7 +590,7 @@ def _nested_retrieval(parent: Frame, around: RetrievalNote, id_: str, instance: 
         outermost = outermost.within
     if outermost.facts.data_source_id is None:
         outermost.learn(retriever_facts(instance))
-    frame = Frame(id_, "retrieve", parent.request, parent.scope, parent.attempt)
-    name = type(instance).__name__
-    frame.retrieval = RetrievalNote(parent.scope, name, None, NO_FACTS, parent.attempt, around)
+    frame = Frame(id_, "retrieve", parent.request, parent.run)
+    run = LlamaRun(around.run, 0, type(instance).__name__, "retriever")
+    frame.retrieval = RetrievalNote(run, None, NO_FACTS, around)
     return frame

@@ -11,7 +11,7 @@ from typing import Any
 from ragmeter.adapters.reading.fields import items_of, strings_in
 
 from ._payloads import TextMode, event_payload, is_a, is_event, nodes_in, result_class, snapshot_nodes
-from ._state import Attempt, Frame, StepNote
+from ._state import Frame, LlamaRun, StepNote
 
 MAX_STEPS = 1_000
 """Maximum workflow steps recorded per request: the first ones."""
@@ -20,12 +20,12 @@ MAX_STEPS = 1_000
 def begin_step(parent: Frame, id_: str, arguments: Mapping[str, Any], mode: TextMode) -> Frame:
     """Record the begin of a workflow's step, with the nodes and texts in its events."""
     request = parent.request
-    attempt = Attempt(parent.attempt)
-    frame = Frame(id_, "step", request, parent.scope, attempt)
+    run = LlamaRun(parent.run, next(request.clock), id_[:-37], "step")
+    frame = Frame(id_, "step", request, run)
     if parent.notes_steps and len(request.steps) < MAX_STEPS:
         nodes, strings = _handed_on(tuple(arguments.values()))
         taken = snapshot_nodes(nodes, mode)
-        frame.step = StepNote(id_[:-37], next(request.clock), taken, strings, attempt)
+        frame.step = StepNote(run, taken, strings)
         request.steps.append(frame.step)
         request.hold_nodes(taken)
     return frame

@@ -27,7 +27,7 @@ from ragmeter.adapters.reading.step import Step
 from ragmeter.requests.size import weight_of
 
 from ._payloads import NO_FACTS, TextMode, event_payload, nodes_in, payload_of, snapshot_nodes
-from ._state import Frame, Notes, RetrievalNote
+from ._state import Frame, LlamaRun, Notes, RetrievalNote
 
 
 def begin_result(rules: RetrievalRules, frame: Frame, instance: Any, arguments: Mapping[str, Any]) -> bool:
@@ -37,7 +37,8 @@ def begin_result(rules: RetrievalRules, frame: Frame, instance: Any, arguments: 
     rule = rules.rule_for(name, is_tool=is_tool)
     if rule is None:
         return False
-    note = RetrievalNote(frame.scope, name, query_of(_argument_payloads(arguments)), NO_FACTS, frame.attempt)
+    run = LlamaRun(frame.run, 0, name, "retriever")
+    note = RetrievalNote(run, query_of(_argument_payloads(arguments)), NO_FACTS)
     note.who, note.rule = "tool" if is_tool else "function", rule
     note.earlier = len(frame.request.retrievals)
     frame.result = note
@@ -61,7 +62,7 @@ def end_result(frame: Frame, note: RetrievalNote, result: Any, mode: TextMode) -
         return
     nodes = snapshot_nodes(nodes_in(result), mode)
     note.end(nodes)
-    note.started = note.ended_order = next(request.clock)
+    note.run.order = note.ended_order = next(request.clock)
     if nodes or _is_error(result):
         note.rule = None
         request.hold_nodes(nodes)
@@ -86,9 +87,9 @@ def note_given(frame: Frame, instance: Any, result: Any, *, looks: bool) -> None
         return
     name = _name_of(frame, instance)
     if frame.kind == "tool" and len(request.shaped) < MOST_GIVEN and not _is_error(result):
-        note = RetrievalNote(frame.scope, name, None, NO_FACTS, frame.attempt)
+        note = RetrievalNote(LlamaRun(frame.run, 0, name, "retriever"), None, NO_FACTS)
         note.result = content_of(result)
-        note.started = note.ended_order = next(request.clock)
+        note.run.order = note.ended_order = next(request.clock)
         note.end(None)
         request.hold(weight_of(note.result))
         request.shaped.append(note)

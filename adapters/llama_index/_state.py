@@ -21,6 +21,7 @@ from ragmeter.adapters._unseen import GaveOut, Who
 from ragmeter.adapters.reading.answer import is_pasted
 from ragmeter.adapters.reading.fields import OutputString
 from ragmeter.adapters.reading.prompts import Sent, new_bytes
+from ragmeter.adapters.reading.route import Run, failed_attempt
 from ragmeter.metrics.sample import SampleStatus
 from ragmeter.requests.by_hand import error_type
 from ragmeter.requests.lone_retrieval import (
@@ -37,6 +38,8 @@ from ._payloads import Kind, Nodes, RetrieverFacts
 from ._streams import StreamedText
 
 if TYPE_CHECKING:
+    from typing_extensions import Self
+
     from ragmeter.adapters.opentelemetry import RetrievalTool
 
 NO_SPANS = CallSpans(None, None)
@@ -44,21 +47,18 @@ MAX_CALLS = 1_000
 """Maximum model calls recorded per request: the last ones."""
 
 
-@dataclass(slots=True, eq=False)
-class Attempt:
-    """A call that may be repeated: a step, or an engine or tool within a request."""
+class LlamaRun(Run):
+    """A call around others: the request itself, an engine, chat, workflow, tool, step or retriever in it.
 
-    outer: Attempt | None
-    failed: bool = False
+    Args:
+        parent: The call around it; None: it is the request itself.
+        order: Its begin, as a position in the order of the request's events.
+        name: Its name.
+        kind: Its kind.
+    """
 
-
-def _counts(attempt: Attempt | None) -> bool:
-    """Return whether no call around it failed, the request itself excepted."""
-    while attempt is not None:
-        if attempt.failed:
-            return False
-        attempt = attempt.outer
-    return True
+    def __init__(self, parent: Self | None, order: int, name: str = "", kind: str = "chain") -> None:
+        self.parent, self.order, self.name, self.kind = parent, order, name, kind
 
 
 @dataclass(slots=True, eq=False)
@@ -68,7 +68,8 @@ class CallNote:
     messages: Sent
     synthesis: Synthesis | None
     """The synthesis that made the call."""
-    attempt: Attempt | None
+    run: LlamaRun
+    """The call around it."""
     answers: bool = False
     """Whether it was made by reading the request's own streamed answer."""
     started: int = 0
@@ -103,14 +104,11 @@ class CallNote:
 class StepNote:
     """The input and output of a workflow's step, as far as they contain documents."""
 
-    name: str
-    started: int
-    """Its begin, as a position in the order of the request's events."""
+    run: LlamaRun
     taken: Nodes
     """Nodes in its input events."""
     strings: tuple[str, ...]
     """Texts in its input events."""
-    attempt: Attempt
     given: Nodes = ()
     """Nodes in the event that it returned, unless that ended the run."""
     stops: bool = False
@@ -121,16 +119,13 @@ class StepNote:
 class RetrievalNote:
     """A retriever call; only the outermost ones count."""
 
-    scope: int
-    name: str
+    run: LlamaRun
     query: str | None
     facts: RetrieverFacts
-    attempt: Attempt | None
     within: RetrievalNote | None = None
     """The enclosing retriever: it then counts as a stage only."""
-    started: int = 0
     ended_order: int | None = None
-    """Its begin and end in the order of the request's events."""
+    """Its end in the order of the request's events."""
     started_ns: int = field(default_factory=time.time_ns)
     began_in: SeenSpan | None = field(default_factory=seen_span)
     ended_ns: int = 0
@@ -146,6 +141,16 @@ class RetrievalNote:
     earlier: int = 0
     """Number of the request's retrievals that began before it."""
     spans: CallSpans = NO_SPANS
+
+    @property
+    def outer(self) -> LlamaRun | None:
+        """The enclosing retriever's run."""
+        return None if self.within is None else self.within.run
+
+    @property
+    def name(self) -> str:
+        """Its class, or the name of the tool or function."""
+        return self.run.name or ""
 
     def learn(self, facts: RetrieverFacts) -> None:
         """Fill in details that the outer retriever does not show, from an inner one."""
@@ -169,12 +174,12 @@ class Postprocessed(NamedTuple):
 
     name: str
     """Its class."""
-    scope: int
+    run: LlamaRun
+    """The call around it."""
     taken: frozenset[str]
     """Ids of its input nodes."""
     contexts: Nodes
     """Its output."""
-    attempt: Attempt | None
 
 
 @dataclass(slots=True, eq=False)
@@ -183,9 +188,9 @@ class Synthesis:
 
     name: str
     """Its class."""
-    scope: int
+    run: LlamaRun
+    """The call around it."""
     contexts: Nodes
-    attempt: Attempt | None
     combines: bool
     """Whether it joins sub-answers: its nodes are no documents."""
 
@@ -220,6 +225,8 @@ class Notes:
 
     run_id: str
     name: str
+    top: LlamaRun
+    """The request itself, as a run."""
     question: str | None
     scope: RequestScope | None
     tags: Mapping[str, Any]
@@ -254,6 +261,24 @@ class Notes:
         given = bool(self.retrievals) or any(map(is_document_synthesis, self.trail))
         return given or self.output.contexts is not None
 
+    def leave_out_failures(self) -> None:
+        """Leave out failed attempts that were followed by another one; on the meter's worker."""
+        self.retrievals = [note for note in self.retrievals if note.ended_ns]
+        self.shaped = [note for note in self.shaped if failed_attempt(note.run) is None]
+        self.steps = [note for note in self.steps if failed_attempt(note.run) is None]
+        if any(note.contexts is not None and failed_attempt(note.run) is None for note in self.retrievals):
+            self.retrievals = [
+                note for note in self.retrievals if note.contexts is None or failed_attempt(note.run) is None
+            ]
+        if any(
+            failed_attempt(passed.run) is None
+            for passed in self.trail
+            if is_document_synthesis(passed)
+            or (isinstance(passed, RetrievalNote) and not passed.within and passed.contexts is not None)
+        ):
+            self.calls = [note for note in self.calls if failed_attempt(note.run) is None]
+            self.trail = [passed for passed in self.trail if failed_attempt(passed.run) is None]
+
 
 @dataclass(slots=True, eq=False)
 class Frame:
@@ -262,9 +287,8 @@ class Frame:
     id: str
     kind: Kind | Literal["step"]
     request: LlamaRequest
-    scope: int
-    attempt: Attempt | None = None
-    """The innermost call around it that may fail while the request continues."""
+    run: LlamaRun
+    """The innermost call around it, or itself, that may fail while the request continues."""
     is_root: bool = False
     notes_steps: bool = False
     """Whether it is a workflow whose steps' events are recorded."""
@@ -294,8 +318,6 @@ class LlamaRequest(Notes):
     grow: Callable[[str, int], None]
     """Counts the bytes that it holds in the table of open requests."""
     in_scope: bool
-    has_failed_attempts: bool = False
-    """Whether a call within it failed while it continued."""
     weighed: set[int] = field(default_factory=set)
     """Identities of the counted texts, which are held until the end."""
     size_bytes: int = 0
@@ -310,8 +332,6 @@ class LlamaRequest(Notes):
     """Whether it has ended or was abandoned."""
     announced_by: str = ""
     """The span that events about a model's call name, if that call is the request."""
-    scopes: Iterator[int] = field(default_factory=count)
-    """The numbers of further scopes."""
     clock: Iterator[int] = field(default_factory=count)
     """The further positions in the order of the request's events."""
     _begun: SeenSpan | None = field(default_factory=seen_span)
@@ -393,36 +413,21 @@ class LlamaRequest(Notes):
         if not (self.no_text or self.kind == "call"):
             return False
         left = {
-            passed.scope: passed.contexts or ()
+            passed.run.scope: passed.contexts or ()
             for passed in self.trail
             if isinstance(passed, Synthesis) or (self.kind == "call" and not isinstance(passed, StepNote))
         }
         return is_pasted(answer, [item.text for nodes in left.values() for item in nodes])
 
     def ended(self, status: SampleStatus, answer: str | None, error: str | None, ended_ns: int) -> Notes:
-        """Return the record without failed attempts' parts, and release all texts.
+        """Return the record, and release all texts.
 
         The caller's response object may hold this request for ever. The returned record does not change any
         more: calls that are still running find the request closed.
         """
-        failures = self.has_failed_attempts
-        all_attempts = not failures or not any(
-            _counts(passed.attempt)
-            for passed in self.trail
-            if is_document_synthesis(passed)
-            or (isinstance(passed, RetrievalNote) and not passed.within and passed.contexts is not None)
-        )
         ended = Notes(**{one.name: getattr(self, one.name) for one in fields(Notes)})
         ended.status, ended.answer, ended.error_type = status, answer, error
         ended.ended_ns = max(ended_ns, self.started_ns)
-        retrievals = [note for note in self.retrievals if note.ended_ns]
-        ended.retrievals = _of_attempts(retrievals) if failures else retrievals
-        ended.shaped = [note for note in self.shaped if _counts(note.attempt)]
-        if not all_attempts:
-            ended.calls = [note for note in self.calls if _counts(note.attempt)]
-            ended.trail = [passed for passed in self.trail if _counts(passed.attempt)]
-        if failures:
-            ended.steps = [note for note in self.steps if _counts(note.attempt)]
         self.retrievals, self.calls, self.steps, self.trail = [], [], [], []
         self.given, self.shaped, self.weighed, self.output = [], [], set(), NO_OUTPUT
         return ended
@@ -431,10 +436,3 @@ class LlamaRequest(Notes):
 def is_document_synthesis(passed: Passed) -> bool:
     """Return whether a stage is a synthesizer with documents, not sub-answers, as its input."""
     return isinstance(passed, Synthesis) and not passed.combines
-
-
-def _of_attempts(notes: list[RetrievalNote]) -> list[RetrievalNote]:
-    """Leave out the nodes of failed attempts that were followed by another one."""
-    if not any(note.contexts is not None and _counts(note.attempt) for note in notes):
-        return notes
-    return [note for note in notes if note.contexts is None or _counts(note.attempt)]

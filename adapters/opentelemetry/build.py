@@ -15,6 +15,7 @@ from ragmeter.adapters.reading.values import Document, mapping_of, opened
 from ragmeter.exporters.protocol import RagRun, Retrieval
 from ragmeter.metrics import RagSample, Reference
 from ragmeter.metrics.sample import SampleStatus, StageKind, search_query_of
+from ragmeter.requests.by_hand import GAVE_UP
 from ragmeter.requests.scope import RequestScope
 
 from ._contexts import Read, Seen
@@ -169,16 +170,12 @@ def _kind_of(read: Read) -> StageKind:
     return "retriever" if read.tool is None else "tool"
 
 
-_GAVE_UP = ("CancelledError", "GeneratorExit", "KeyboardInterrupt")
-"""Errors by which the caller ends a request."""
-
-
 def _status(found: FoundRequest) -> SampleStatus:
     # One that finished without its retrieval was answered nevertheless.
     lost = found.reason == "retrieval_error" and (found.span is None or found.answer is None)
     if lost or (found.failed and not found.refused):
         raised = None if found.span is None else found.span.error_type
-        return "cancelled" if raised in _GAVE_UP else "error"
+        return "cancelled" if raised in GAVE_UP else "error"
     if found.partial:
         return "partial"
     if found.refused:

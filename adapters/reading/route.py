@@ -1,51 +1,58 @@
-"""The documents' way from retrievers to the model, replayed from the inputs and outputs of steps.
+"""The documents' way from retrievers to the model, replayed from the inputs and outputs of runs.
 
 It decides which stages the documents passed and, where no prompt shows them, which of them reached the model.
-A source records its runs with inputs and outputs; this module interprets them.
+A source records its runs with inputs and outputs; this module interprets them: document by document where
+functions take any of them (`Route`), list by list where steps take whole ones (`Lists`).
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Generic, NamedTuple, Protocol, TypeVar
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Generic, NamedTuple, Protocol, TypeVar
 
 from ragmeter.metrics.sample import StageKind
 
 from .prompts import Prompt, seen_in_prompts
 from .stages import MAX_STAGES, Copied, SeenStage, joined
 
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
 D = TypeVar("D", bound=Copied)
 D_co = TypeVar("D_co", bound=Copied, covariant=True)
 
 
-class Run(Protocol):
-    """A run as reported by its framework, linked to its caller.
+class Run:
+    """A run as reported by its framework, linked to its caller."""
 
-    Attributes:
-        name: Its name, if it has one.
-        kind: ``retriever``, ``tool``, or a kind that counts as a function.
-        parent: The run around it; None: it is the request itself.
-        order: Its begin, as a position in the order of the request's events.
-        failed: Whether it raised.
-        is_part_of_state: Whether its output becomes a part of a larger state.
-        texts: Texts of its input documents.
-    """
+    name: str | None = None
+    kind: str = "chain"
+    """``retriever``, ``tool``, a model's call (``llm``), or a kind that counts as a function."""
+    parent: Self | None = None
+    """The run around it; None: it is the request itself."""
+    order = 0
+    """Its begin, as a position in the order of the request's events."""
+    failed = False
+    """Whether it raised."""
 
     @property
-    def name(self) -> str | None: ...
+    def scope(self) -> Run:
+        """The nearest run around it, or itself, that is neither a retriever nor a workflow's step."""
+        run = self
+        while run.parent is not None and run.kind in ("retriever", "step"):
+            run = run.parent
+        return run
+
     @property
-    def kind(self) -> str: ...
+    def texts(self) -> Sequence[str]:
+        """Texts of its input documents."""
+        return ()
+
     @property
-    def parent(self) -> Run | None: ...
-    @property
-    def order(self) -> int: ...
-    @property
-    def failed(self) -> bool: ...
-    @property
-    def is_part_of_state(self) -> bool: ...
-    @property
-    def texts(self) -> Sequence[str]: ...
+    def is_part_of_state(self) -> bool:
+        """Whether its output becomes a part of a larger state."""
+        return False
 
 
 class Note(Protocol):
@@ -72,6 +79,62 @@ class Found(Note, Protocol[D_co]):
     @property
     def outer(self) -> Run | None:
         """The retriever around it."""
+
+
+def runs_around(run: Run | None) -> list[Run]:
+    """Return a run and its ancestors, up to the request itself."""
+    around: list[Run] = []
+    while run is not None:
+        around.append(run)
+        run = run.parent
+    return around
+
+
+def counted(notes: Iterable[N]) -> list[N]:
+    """Return retrievals in start order, without attempts that failed and were followed by another one."""
+    notes = sorted(notes, key=lambda note: note.run.order)
+    attempts = [failed_attempt(note.run) for note in notes]
+    last = None if None in attempts or not attempts else attempts[-1]
+    return [note for note, attempt in zip(notes, attempts, strict=True) if attempt is last]
+
+
+def failed_attempt(run: Run) -> Run | None:
+    """Return the topmost failed run around `run`, the request itself excepted."""
+    failed = [one for one in runs_around(run) if one.failed and one.parent is not None]
+    return failed[-1] if failed else None
+
+
+class Stages(Generic[D]):
+    """The stages that documents passed, with retrievers within others as stages of their own.
+
+    Args:
+        inner: Retrievals that did not fail and may be within others.
+    """
+
+    def __init__(self, inner: Iterable[Found[D]] = ()) -> None:
+        self.stages: list[SeenStage] = []
+        """The stages, each after those whose documents were its input."""
+        self._inner: dict[int, list[Found[D]]] = {}
+        for note in inner:
+            self._inner.setdefault(id(note.outer), []).append(note)
+
+    def _retriever(self, note: Found[D]) -> int | None:
+        """Add a retriever after those within it."""
+        within = self._inner.pop(id(note.run), [])
+        if len(within) == 1 and within[0].run.name == note.run.name and within[0].contexts == note.contexts:
+            return self._retriever(within[0])  # an override that delegates to its base
+        places = [self._retriever(one) for one in within]
+        inputs = tuple(place for place in places if place is not None)
+        kind: StageKind = "tool" if note.run.kind == "tool" else "function"
+        if note.run.kind == "retriever":
+            kind = "fusion" if len(inputs) > 1 else "postprocessor" if inputs else "retriever"
+        return self._add(SeenStage(note.run.name or kind, kind, note.contexts, inputs))
+
+    def _add(self, stage: SeenStage) -> int | None:
+        if len(self.stages) >= MAX_STAGES:
+            return None
+        self.stages.append(stage)
+        return len(self.stages) - 1
 
 
 class Passage(NamedTuple, Generic[D]):
@@ -108,29 +171,6 @@ class Paste(NamedTuple):
     """Its output strings."""
 
 
-def runs_around(run: Run | None) -> list[Run]:
-    """Return a run and its ancestors, up to the request itself."""
-    around: list[Run] = []
-    while run is not None:
-        around.append(run)
-        run = run.parent
-    return around
-
-
-def counted(notes: Iterable[N]) -> list[N]:
-    """Return retrievals in start order, without attempts that failed and were followed by another one."""
-    notes = sorted(notes, key=lambda note: note.run.order)
-    attempts = [_failed_attempt(note.run) for note in notes]
-    last = None if None in attempts or not attempts else attempts[-1]
-    return [note for note, attempt in zip(notes, attempts, strict=True) if attempt is last]
-
-
-def _failed_attempt(run: Run) -> Run | None:
-    """Return the topmost failed run around `run`, the request itself excepted."""
-    failed = [one for one in runs_around(run) if one.failed and one.parent is not None]
-    return failed[-1] if failed else None
-
-
 def candidates(retrieved: Sequence[D], passages: Iterable[Passage[D]], used: Sequence[D]) -> tuple[D, ...]:
     """Return all documents of a request that a prompt may show, those by the runs first.
 
@@ -158,7 +198,7 @@ class _Item(NamedTuple, Generic[D]):
     """The index of the last stage that it left."""
 
 
-class Route(Generic[D]):
+class Route(Stages[D]):
     """The documents of one request on their way.
 
     Args:
@@ -167,15 +207,11 @@ class Route(Generic[D]):
     """
 
     def __init__(self, notes: Sequence[Found[D]], others: Iterable[Found[D]] = ()) -> None:
-        self.stages: list[SeenStage] = []
-        """The stages that they passed, in the order in which these ended."""
-        within: dict[int, list[Found[D]]] = {}
-        for note in others:
-            within.setdefault(id(note.outer), []).append(note)
+        super().__init__(others)
         self._items = [
             _Item(document, note.ended_order or note.run.order, note.run, place)
             for note in notes
-            for place in [self._retrieved(note, within)]
+            for place in [self._retriever(note)]
             for document in note.contexts or ()
         ]
         self._retrieving = {id(run) for note in notes for run in runs_around(note.run)}
@@ -184,20 +220,6 @@ class Route(Generic[D]):
     def documents(self) -> tuple[D, ...]:
         """The documents not left out, in order."""
         return tuple([item.document for item in self._items])
-
-    def _retrieved(self, note: Found[D], within: dict[int, list[Found[D]]]) -> int | None:
-        inner = [self._retrieved(one, within) for one in within.pop(id(note.run), ())]
-        inputs = tuple(place for place in inner if place is not None)
-        kind: StageKind = "tool" if note.run.kind == "tool" else "function"
-        if note.run.kind == "retriever":
-            kind = "fusion" if len(inputs) > 1 else "postprocessor" if inputs else "retriever"
-        return self._add(SeenStage(note.run.name or kind, kind, note.contexts, inputs))
-
-    def _add(self, stage: SeenStage) -> int | None:
-        if len(self.stages) >= MAX_STAGES:
-            return None
-        self.stages.append(stage)
-        return len(self.stages) - 1
 
     def follow(self, steps: Iterable[Passage[D] | Paste], until: int | None, *, joins: bool = True) -> None:
         """Follow the documents through the steps between retrievers and model.
@@ -209,7 +231,7 @@ class Route(Generic[D]):
         """
         for step in sorted(steps, key=lambda step: step.ended_order):
             is_late = step.run.parent is None if until is None else step.ended_order > until
-            if is_late or _failed_attempt(step.run) is not None:
+            if is_late or failed_attempt(step.run) is not None:
                 continue
             if isinstance(step, Paste):
                 self._pasted(step)
@@ -352,3 +374,73 @@ def _lists_used(passage: Passage[D], own: Mapping[str, Sequence[str]], texts: se
     used = {key for key, held in own.items() if key in passage.given or not texts.isdisjoint(held)}
     is_only_one = sum(map(bool, (passage.taken or {}).values())) == 1
     return used or (set(own) if is_only_one else set())
+
+
+class OpenList(NamedTuple, Generic[D]):
+    """A list of documents that no later step has taken."""
+
+    place: int | None
+    """The index of the last stage that it left."""
+    run: Run
+    """The retriever that found the first of its documents."""
+    documents: Sequence[D]
+
+    def has(self, ids: Collection[str | None]) -> bool:
+        """Return whether one of its documents has such an id."""
+        return any(item.id in ids for item in self.documents)
+
+
+class Lists(Stages[D]):
+    """The lists of documents of one request on their way; a step takes whole ones.
+
+    Where it was given fewer documents than there were, an unseen step lies between: a stage without a name.
+    """
+
+    def __init__(self, inner: Iterable[Found[D]] = ()) -> None:
+        super().__init__(inner)
+        self.open: list[OpenList[D]] = []
+        self.given: list[tuple[Run, Sequence[D]]] = []
+        """What the model was given, with the scope in which it was."""
+
+    def retrieved(self, note: Found[D]) -> None:
+        """Follow the list of a retrieval that has ended."""
+        place = self._retriever(note)
+        if note.contexts is not None:
+            self.open.append(OpenList(place, note.run, note.contexts))
+
+    def found_in(self, scope: Run) -> list[OpenList[D]]:
+        """Return the lists found in a scope."""
+        return [one for one in self.open if one.run.scope is scope]
+
+    def with_any(self, documents: Iterable[D]) -> list[OpenList[D]]:
+        """Return the lists with any of these documents, by their ids."""
+        ids = {item.id for item in documents}
+        return [one for one in self.open if one.has(ids)]
+
+    def take(self, lists: list[OpenList[D]], documents: Sequence[D]) -> list[OpenList[D]]:
+        """Return the lists of which a step received these documents; if not all, a nameless stage's."""
+        ids = {item.id for item in documents}
+        if all(item.id in ids for one in lists for item in one.documents):
+            return lists
+        return [self.replace(lists, "unknown", "unknown", documents, recorded=False)]
+
+    def replace(
+        self,
+        lists: Sequence[OpenList[D]],
+        name: str,
+        kind: StageKind,
+        documents: Sequence[D],
+        *,
+        recorded: bool = True,
+    ) -> OpenList[D]:
+        """Replace the lists that a step received by its output."""
+        inputs = tuple([one.place for one in lists if one.place is not None])
+        place = self._add(SeenStage(name, kind, documents, inputs, recorded))
+        left = OpenList(place, min((one.run for one in lists), key=lambda run: run.order), documents)
+        self.close(lists)
+        self.open.append(left)
+        return left
+
+    def close(self, lists: Sequence[OpenList[D]]) -> None:
+        """Remove lists: the model was given them."""
+        self.open = [one for one in self.open if all(one is not taken for taken in lists)]

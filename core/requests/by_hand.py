@@ -9,7 +9,6 @@ block ends.
 from __future__ import annotations
 
 import os
-import sys
 import time
 import uuid
 from collections import deque
@@ -41,14 +40,15 @@ RunBuilder = Callable[[], "RagRun | None"]
 """Builds a run on the meter's worker; returns None if it turns out not to be a request."""
 
 
+GAVE_UP = frozenset({"CancelledError", "GeneratorExit", "KeyboardInterrupt"})
+"""Errors by which the caller ends a request."""
+
+
 def status_of_error(error: BaseException | None) -> SampleStatus:
     """Return ``cancelled`` when the caller gave up, ``refused`` when the model did, else ``error``."""
     if is_refusal_error(error):
         return "refused"
-    # A cancellation implies that asyncio is loaded; importing it here would be costly.
-    cancelled = getattr(sys.modules.get("asyncio"), "CancelledError", GeneratorExit)
-    gave_up = isinstance(error, (cancelled, GeneratorExit, KeyboardInterrupt))
-    return "cancelled" if gave_up else "error"
+    return "cancelled" if any(kind.__name__ in GAVE_UP for kind in type(error).__mro__) else "error"
 
 
 def error_type(error: BaseException | None) -> str | None:

@@ -221,6 +221,28 @@ def test_synthesizers_that_repack_lose_nothing(capture: Captured, mode: Any) -> 
     assert fates(capture.only, "daisy", "elder") == ["in_prompt", "dropped_by Rerank"]
 
 
+def test_two_answers_in_one_engine_have_their_own_stages(capture: Captured) -> None:
+    """The second one takes what was found for it: the first one's nodes are not lost there."""
+
+    def both(question: str) -> str:
+        """Retrieve, rerank and write twice."""
+        said = []
+        for names in (("apple", "birch"), ("cedar", "daisy")):
+            found = Rerank(top=1).postprocess_nodes(Dense(nodes(*names)).retrieve(question), query_str=question)
+            said.append(str(get_response_synthesizer(llm=llm()).synthesize(question, found)))
+        return " ".join(said)
+
+    custom(both).query("who?")
+    stages = capture.only.sample.stages or ()
+    assert [(stage.name, stage.inputs) for stage in stages] == [
+        ("Dense", ()),
+        ("Rerank", (0,)),
+        ("Dense", ()),
+        ("Rerank", (2,)),
+    ]
+    assert fates(capture.only, "apple", "birch", "cedar") == ["in_prompt", "dropped_by Rerank", "in_prompt"]
+
+
 def test_a_window_in_the_place_of_a_sentence(capture: Captured) -> None:
     found = nodes("apple", "birch")
     for one in found:
