@@ -43,7 +43,7 @@ def nodes_that_reached(ended: Notes, calls: Sequence[Step], answer: str | None, 
         answer: Its answer.
         handed: Nodes found before it began.
     """
-    way = followed(passed for passed in ended.trail if not isinstance(passed, StepNote))
+    way = followed(ended.trail)
     given = {scope for scope, _ in way.given}
     found = sorted((one for one in way.open if one.run.scope not in given), key=lambda one: one.run.order)
     lists: dict[Run, list[Iterable[ContextSnapshot]]] = {}
@@ -147,9 +147,6 @@ def _handed_on(ended: Notes, lists: Sequence[OpenList[ContextSnapshot]], found: 
     keys = {item.id for item in found} | {item.text for item in found}
     groups: dict[str | None, list[StepNote]] = {}
     for step in ended.steps:
-        if any(item.id in keys or item.text in keys for item in step.taken):
-            keys.update(item.id for item in step.given)
-            keys.update(item.text for item in step.given)
         groups.setdefault(step.run.name, []).append(step)
     users = [
         steps

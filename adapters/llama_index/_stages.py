@@ -1,7 +1,7 @@
 """The stages that a LlamaIndex request's nodes passed, with their output; runs on the meter's worker.
 
 Retrievers, postprocessors, a workflow's steps and synthesizers were recorded as they ended. The input of each
-is the lists of its own scope, or those with ids that it names; `reading.route` follows them.
+is the lists of its own scope, and those with ids that it names; `reading.route` follows them.
 """
 
 from __future__ import annotations
@@ -51,10 +51,10 @@ def followed(
 
 
 def _postprocessed(way: Way, note: Postprocessed) -> None:
-    own = way.found_in(note.run.scope)
-    if not own:
+    lists = way.received(note.run.scope, note.taken)
+    if not lists:
         return
-    taken = [one for one in own if one.has(note.taken)] or own[-1:]
+    taken = [one for one in lists if one.has(note.taken)] or lists[-1:]
     if note.taken or not note.contexts:  # else an override has renamed its arguments
         taken = way.take(taken, [node for one in taken for node in one.documents if node.id in note.taken])
     way.replace(taken, note.name, "postprocessor", note.contexts)
@@ -72,7 +72,7 @@ def _stepped(way: Way, steps: Sequence[StepNote]) -> None:
 
 def _synthesized(way: Way, synthesis: Synthesis, shown: Collection[tuple[str | None, str]] | None) -> None:
     nodes = synthesis.contexts
-    lists = way.found_in(synthesis.run.scope) or way.with_any(nodes)
+    lists = way.received(synthesis.run.scope, {node.id for node in nodes})
     if lists:  # else no recorded stage found them
         lists = way.take(lists, nodes)
         seen = nodes if shown is None else [node for node in nodes if (node.id, node.text) in shown]

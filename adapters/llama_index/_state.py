@@ -21,7 +21,7 @@ from ragmeter.adapters._unseen import GaveOut, Who
 from ragmeter.adapters.reading.answer import is_pasted
 from ragmeter.adapters.reading.fields import OutputString
 from ragmeter.adapters.reading.prompts import Sent, new_bytes
-from ragmeter.adapters.reading.route import Run, failed_attempt
+from ragmeter.adapters.reading.route import Run, without_failures
 from ragmeter.metrics.sample import SampleStatus
 from ragmeter.requests.by_hand import error_type
 from ragmeter.requests.lone_retrieval import (
@@ -264,20 +264,11 @@ class Notes:
     def leave_out_failures(self) -> None:
         """Leave out failed attempts that were followed by another one; on the meter's worker."""
         self.retrievals = [note for note in self.retrievals if note.ended_ns]
-        self.shaped = [note for note in self.shaped if failed_attempt(note.run) is None]
-        self.steps = [note for note in self.steps if failed_attempt(note.run) is None]
-        if any(note.contexts is not None and failed_attempt(note.run) is None for note in self.retrievals):
-            self.retrievals = [
-                note for note in self.retrievals if note.contexts is None or failed_attempt(note.run) is None
-            ]
-        if any(
-            failed_attempt(passed.run) is None
-            for passed in self.trail
-            if is_document_synthesis(passed)
-            or (isinstance(passed, RetrievalNote) and not passed.within and passed.contexts is not None)
-        ):
-            self.calls = [note for note in self.calls if failed_attempt(note.run) is None]
-            self.trail = [passed for passed in self.trail if failed_attempt(passed.run) is None]
+        self.shaped, self.steps = without_failures(self.shaped), without_failures(self.steps)
+        if without_failures(filter(_brought_documents, self.trail)):
+            self.calls, self.trail = without_failures(self.calls), without_failures(self.trail)
+            kept = without_failures(self.retrievals)
+            self.retrievals = [note for note in self.retrievals if note.contexts is None or note in kept]
 
 
 @dataclass(slots=True, eq=False)
@@ -436,3 +427,9 @@ class LlamaRequest(Notes):
 def is_document_synthesis(passed: Passed) -> bool:
     """Return whether a stage is a synthesizer with documents, not sub-answers, as its input."""
     return isinstance(passed, Synthesis) and not passed.combines
+
+
+def _brought_documents(passed: Passed) -> bool:
+    if isinstance(passed, RetrievalNote):
+        return passed.within is None and passed.contexts is not None
+    return is_document_synthesis(passed)

@@ -98,6 +98,11 @@ def counted(notes: Iterable[N]) -> list[N]:
     return [note for note, attempt in zip(notes, attempts, strict=True) if attempt is last]
 
 
+def without_failures(notes: Iterable[N]) -> list[N]:
+    """Leave out what belongs to a failed attempt."""
+    return [note for note in notes if failed_attempt(note.run) is None]
+
+
 def failed_attempt(run: Run) -> Run | None:
     """Return the topmost failed run around `run`, the request itself excepted."""
     failed = [one for one in runs_around(run) if one.failed and one.parent is not None]
@@ -408,9 +413,16 @@ class Lists(Stages[D]):
         if note.contexts is not None:
             self.open.append(OpenList(place, note.run, note.contexts))
 
-    def found_in(self, scope: Run) -> list[OpenList[D]]:
-        """Return the lists found in a scope."""
-        return [one for one in self.open if one.run.scope is scope]
+    def received(self, scope: Run, ids: Collection[str | None]) -> list[OpenList[D]]:
+        """Return the lists found in a scope, and those found elsewhere with documents that these lack.
+
+        Args:
+            scope: The scope of a step.
+            ids: Ids of the documents that it received.
+        """
+        own = {item.id for one in self.open if one.run.scope is scope for item in one.documents}
+        others = {one for one in ids if one not in own}
+        return [one for one in self.open if one.run.scope is scope or one.has(others)]
 
     def with_any(self, documents: Iterable[D]) -> list[OpenList[D]]:
         """Return the lists with any of these documents, by their ids."""

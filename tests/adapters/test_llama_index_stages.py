@@ -243,6 +243,22 @@ def test_two_answers_in_one_engine_have_their_own_stages(capture: Captured) -> N
     assert fates(capture.only, "apple", "birch", "cedar") == ["in_prompt", "dropped_by Rerank", "in_prompt"]
 
 
+@pytest.mark.parametrize("own", [(), ("cedar",)], ids=["a tool's alone", "beside its own"])
+def test_an_engine_that_reranks_what_a_tool_found(capture: Captured, own: tuple[str, ...]) -> None:
+    def both(question: str) -> Any:
+        """Retrieve by a tool, and perhaps by a retriever; rerank all of it."""
+        tool = RetrieverTool.from_defaults(Dense(nodes("apple", "birch")), description="a")
+        found = list(tool.call(question).raw_output)
+        found += Lexical(nodes(*own)).retrieve(question) if own else []
+        kept = Rerank(top=1).postprocess_nodes(found, query_str=question)
+        return get_response_synthesizer(llm=llm()).synthesize(question, kept)
+
+    custom(both).query("who?")
+    before = "Dense 2 and Lexical 1" if own else "Dense 2"
+    assert flow(capture.only) == f"{before} → Rerank 1 → prompt 1"
+    assert fates(capture.only, "apple", "birch") == ["in_prompt", "dropped_by Rerank"]
+
+
 def test_a_window_in_the_place_of_a_sentence(capture: Captured) -> None:
     found = nodes("apple", "birch")
     for one in found:
