@@ -1,6 +1,7 @@
 """Requests told by hand, grouped, referenced and suppressed."""
 
 import asyncio
+from concurrent import futures
 
 import pytest
 from fakes_core import context_tally
@@ -294,6 +295,15 @@ def test_a_request_within_a_request_belongs_to_it(meter, memory):
 def _flow(sample):
     (score,) = compute_metric(RetrievalFunnel(), sample)
     return score.summary
+
+
+@pytest.mark.parametrize("error", [asyncio.CancelledError, futures.CancelledError, KeyboardInterrupt, OSError])
+def test_errors_by_which_a_caller_ends_a_request_are_those_of_spans(meter, memory, error):
+    with pytest.raises(error), meter.request("who?") as request:
+        request.retrieved(["a text"])
+        raise error
+
+    assert _only(meter, memory).sample.status == ("error" if error is OSError else "cancelled")
 
 
 def test_stages_told_by_hand(meter, memory):
