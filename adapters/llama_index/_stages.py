@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 
 from ragmeter.adapters._snapshots import ContextSnapshot
-from ragmeter.adapters.reading.route import Lists, Run
+from ragmeter.adapters.reading.route import Lists, OpenList, Run
 from ragmeter.adapters.reading.stages import joined as joined_lists
 
 from ._payloads import Nodes
@@ -30,11 +30,12 @@ def followed(
     """
     trail = [one for one in trail if isinstance(one, StepNote) or one.run.scope not in left_out]
     way = Way([one for one in trail if isinstance(one, RetrievalNote)])
-    shown = None if seen is None else set(_keys(seen))
+    shown = set(_keys(seen or ()))
     steps: dict[str | None, list[StepNote]] = {}  # of one name: each may receive a part of the nodes
     for one in trail:
         if isinstance(one, StepNote) and one.given and not one.stops:
             steps.setdefault(one.run.name, []).append(one)
+    closed: list[tuple[Synthesis, list[OpenList[ContextSnapshot]]]] = []
     for one in trail:
         if isinstance(one, RetrievalNote):
             if one.within is None:
@@ -46,7 +47,18 @@ def followed(
         elif isinstance(one, Postprocessed):
             _postprocessed(way, one)
         elif not one.combines:
-            _synthesized(way, one, shown)
+            lists = way.received(one.run.scope, {node.id for node in one.contexts})
+            lists = way.take(lists, one.contexts) if lists else lists
+            way.close(lists, one.run.scope, one.contexts)
+            closed.append((one, lists))
+    for one, lists in closed if seen is not None else ():
+        left = [node for node in one.contexts if (node.id, node.text) in shown]
+        if (
+            len(left) < len(one.contexts)
+            and lists
+            and all(any(it is item for it in way.closed) for item in lists)
+        ):
+            way.replace(lists, one.name, "synthesizer", left, recorded=False)
     return way
 
 
@@ -68,18 +80,6 @@ def _stepped(way: Way, steps: Sequence[StepNote]) -> None:
     taken = way.take(taken, nodes) if taken else way.with_any(given)
     if taken and _keys(given) != _keys(joined(one.documents for one in taken)):
         way.replace(taken, (steps[0].run.name or "").rpartition(".")[2], "function", given)
-
-
-def _synthesized(way: Way, synthesis: Synthesis, shown: Collection[tuple[str | None, str]] | None) -> None:
-    nodes = synthesis.contexts
-    lists = way.received(synthesis.run.scope, {node.id for node in nodes})
-    if lists:  # else no recorded stage found them
-        lists = way.take(lists, nodes)
-        seen = nodes if shown is None else [node for node in nodes if (node.id, node.text) in shown]
-        if len(seen) < len(nodes):
-            lists = [way.replace(lists, synthesis.name, "synthesizer", seen, recorded=False)]
-        way.close(lists)
-    way.given.append((synthesis.run.scope, nodes))
 
 
 def joined(lists: Iterable[Iterable[ContextSnapshot]]) -> Nodes:

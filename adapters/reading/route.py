@@ -404,6 +404,8 @@ class Lists(Stages[D]):
     def __init__(self, inner: Iterable[Found[D]] = ()) -> None:
         super().__init__(inner)
         self.open: list[OpenList[D]] = []
+        self.closed: list[OpenList[D]] = []
+        """Those of which the model was given the documents, without any later step."""
         self.given: list[tuple[Run, Sequence[D]]] = []
         """What the model was given, with the scope in which it was."""
 
@@ -420,9 +422,11 @@ class Lists(Stages[D]):
             scope: The scope of a step.
             ids: Ids of the documents that it received.
         """
-        own = {item.id for one in self.open if one.run.scope is scope for item in one.documents}
-        others = {one for one in ids if one not in own}
-        return [one for one in self.open if one.run.scope is scope or one.has(others)]
+        found = [one for one in self.open if one.run.scope is scope]
+        for lists in (self.open, self.closed):
+            left = set(ids).difference(item.id for one in found for item in one.documents)
+            found += [one for one in lists if one.has(left)]
+        return found
 
     def with_any(self, documents: Iterable[D]) -> list[OpenList[D]]:
         """Return the lists with any of these documents, by their ids."""
@@ -449,10 +453,20 @@ class Lists(Stages[D]):
         inputs = tuple([one.place for one in lists if one.place is not None])
         place = self._add(SeenStage(name, kind, documents, inputs, recorded))
         left = OpenList(place, min((one.run for one in lists), key=lambda run: run.order), documents)
-        self.close(lists)
+        self._remove(lists)
         self.open.append(left)
         return left
 
-    def close(self, lists: Sequence[OpenList[D]]) -> None:
-        """Remove lists: the model was given them."""
+    def close(self, lists: Sequence[OpenList[D]], scope: Run, documents: Sequence[D]) -> None:
+        """Record what the model was given in a scope, from these lists; a later step may still use them."""
+        self._remove(lists)
+        self.closed += lists
+        self.given.append((scope, documents))
+
+    def are_closed(self, lists: Sequence[OpenList[D]]) -> bool:
+        """Return whether no step has used these lists after the model was given them."""
+        return all(any(one is closed for closed in self.closed) for one in lists)
+
+    def _remove(self, lists: Sequence[OpenList[D]]) -> None:
         self.open = [one for one in self.open if all(one is not taken for taken in lists)]
+        self.closed = [one for one in self.closed if all(one is not taken for taken in lists)]

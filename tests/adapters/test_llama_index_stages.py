@@ -259,6 +259,19 @@ def test_an_engine_that_reranks_what_a_tool_found(capture: Captured, own: tuple[
     assert fates(capture.only, "apple", "birch") == ["in_prompt", "dropped_by Rerank"]
 
 
+def test_an_engine_that_reranks_what_another_answered_from(capture: Captured) -> None:
+    def again(question: str) -> Any:
+        """Ask an engine, rerank its sources, and have a second answer written from these."""
+        sources = engine(Dense(nodes("apple", "birch"))).query(question).source_nodes
+        kept = Rerank(top=1).postprocess_nodes(sources, query_str=question)
+        return get_response_synthesizer(llm=llm("The second one.")).synthesize(question, kept)
+
+    custom(again).query("who?")
+    stages = capture.only.sample.stages or ()
+    assert [(stage.name, stage.inputs) for stage in stages] == [("Dense", ()), ("Rerank", (0,))]
+    assert fates(capture.only, "apple", "birch") == ["in_prompt", "dropped_by Rerank"]
+
+
 def test_a_window_in_the_place_of_a_sentence(capture: Captured) -> None:
     found = nodes("apple", "birch")
     for one in found:
