@@ -144,11 +144,10 @@ def _run_of(
         answer = None
     scope = request.scope or NOTHING_SAID
     shared = SharedContexts()
-    sample_contexts = None if contexts is None else shared.of(contexts)
     retrievals = tuple([_retrieval(note, ending, shared) for note in notes])
     sample = RagSample(
         question=question,
-        contexts=sample_contexts,
+        contexts=None if contexts is None else shared.of(contexts),
         carried=carried_in(calls, answer, [item.text for item in contexts or ()]),
         contexts_by=rule,
         stages=to_stages(route.stages, shared) if route.stages else None,
@@ -167,9 +166,9 @@ def _run_of(
         retrievals=retrievals,
         parent=request.parent_span,
         target=request.target,
-        conversation_id=scope.conversation_id or first_text(request.metadata, CONVERSATION_KEYS),
+        conversation_id=scope.conversation_id or _id_of(request, CONVERSATION_KEYS),
         response_id=response_id_of(speakers, answer),
-        user_id=scope.user_id or first_text(request.metadata, USER_KEYS),
+        user_id=scope.user_id or _id_of(request, USER_KEYS),
         tags=tuple(dict.fromkeys((*_own_tags(request.tags, request.metadata), *scope.tags))),
         metadata=dict(scope.metadata),
         framework_metadata=request.metadata,
@@ -327,6 +326,11 @@ def _retrieval(note: RetrievalNote, ending: Ending, shared: SharedContexts) -> R
         error_type=failed,
         target=note.target,
     )
+
+
+def _id_of(request: OpenRequest, keys: Sequence[str]) -> str | None:
+    """Return an id in a request's metadata, or among what its chain can be configured with."""
+    return first_text(request.metadata, keys) or first_text((request.config or {}).get("configurable"), keys)
 
 
 def first_text(metadata: object, keys: Sequence[str]) -> str | None:

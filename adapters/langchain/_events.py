@@ -10,7 +10,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping
 from sys import getsizeof
-from types import FrameType
+from types import FrameType, MappingProxyType
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
@@ -41,7 +41,7 @@ from ._payloads import (
     response_id,
     snapshot_documents,
 )
-from ._requests import ID_KEYS, IGNORE_TAG, begin_request, end_request, holds_state, look_for_workflow
+from ._requests import IGNORE_TAG, begin_request, end_request, holds_state, look_for_workflow
 from ._results import note_result, note_tool
 from ._state import (
     Attachment,
@@ -140,8 +140,8 @@ def on_start(  # noqa: PLR0915 -- what `start` does
             if request.ignored:
                 return
             if run is not request.root:
-                if run.parent is request.root and not request.configured:
-                    _note_configured_ids(request)
+                if run.parent is request.root and request.config is None and var_child_runnable_config:
+                    request.config = var_child_runnable_config.get() or _NO_CONFIG
                 if request.target is None and ambient_context() is not request.context:
                     look_for_workflow(request)
                 if kind == "chain":
@@ -173,6 +173,7 @@ def on_start(  # noqa: PLR0915 -- what `start` does
 
 
 _PASSING = frozenset({"prompt", "parser"})
+_NO_CONFIG: Mapping[str, Any] = MappingProxyType({})
 
 
 def on_end(callback: str, given: str, note: Note) -> Callable[..., None]:
@@ -384,17 +385,6 @@ def _run_around(runs: Mapping[int, Run]) -> Run | None:
     config = var_child_runnable_config.get() or {}
     parent = getattr(config.get("callbacks"), "parent_run_id", None)
     return runs.get(parent.int) if isinstance(parent, UUID) else None
-
-
-def _note_configured_ids(request: OpenRequest) -> None:
-    """Add the ids in the root's ``configurable``, which the context of the runs below it contains."""
-    request.configured = True
-    if var_child_runnable_config is None:
-        return
-    configurable = (var_child_runnable_config.get() or {}).get("configurable") or {}
-    if not ID_KEYS.isdisjoint(configurable):
-        ids = {key: configurable[key] for key in ID_KEYS & configurable.keys()}
-        request.metadata = ids | dict(request.metadata)
 
 
 def _comes_too_late(run_id: UUID, parent_run_id: UUID) -> bool:

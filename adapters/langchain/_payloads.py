@@ -9,6 +9,7 @@ are seen, odd ones converted to text; the usual document is recognised by a few 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -19,6 +20,7 @@ from ragmeter.adapters.reading.fields import (
     content_text,
     fields_of,
     message_of,
+    static_member,
     strings_in,
 )
 from ragmeter.requests.refusals import refusal_of
@@ -73,7 +75,7 @@ def find_question(inputs: object) -> Question:
         text = value if value is None or type(value) is str else _text_in(value)
         if text:
             return Question(text)
-    strings = tuple(value for value in fields.values() if isinstance(value, str) and value)
+    strings = tuple(value for value in fields.values() if issubclass(type(value), str) and value)
     return Question(None, strings)
 
 
@@ -97,10 +99,12 @@ def document_lists(payload: object) -> dict[str, Sequence[Any]]:
     of `DOCUMENT_KEYS` count: a filter may have rejected everything. Lists in an object under a key count as
     well, and lists of objects with one document each.
     """
-    if payload is None or isinstance(payload, (str, bytes)):
+    kind = type(payload)  # not `isinstance`: proxies have their class computed, by a database for example
+    if payload is None or issubclass(kind, (str, bytes)):
         return {}
-    if isinstance(payload, (list, tuple)):
-        plain = 0 < len(payload) <= MOST_FOUND and type(getattr(payload[0], "page_content", None)) is str
+    if issubclass(kind, (list, tuple)):
+        first = payload[0] if 0 < len(payload) <= MOST_FOUND else None
+        plain = _may_be_asked(type(first)) and type(getattr(first, "page_content", None)) is str
         documents = payload if plain else _documents_in(payload)
         return {"": documents} if documents else {}
     fields = payload if type(payload) is dict else fields_in(payload)
@@ -108,7 +112,7 @@ def document_lists(payload: object) -> dict[str, Sequence[Any]]:
         return {}
     found: dict[str, Sequence[Any]] = {}
     for key, value in islice(fields.items(), MOST_FOUND):
-        if isinstance(value, (list, tuple)):
+        if issubclass(type(value), (list, tuple)):
             documents = _documents_in(value)
             if documents or (not value and key in DOCUMENT_KEYS):
                 found[str(key)] = documents
@@ -144,9 +148,9 @@ def _documents_in(payload: Sequence[Any]) -> Sequence[Any]:
         return payload
     if type(first) in _PLAIN:
         return ()
-    if not isinstance(first, list):
+    if not issubclass(type(first), list):
         return _documents_held(payload)
-    if not all(isinstance(item, list) for item in payload):
+    if not all(issubclass(type(item), list) for item in payload):
         return ()
     if not all(is_document(item[0]) for item in payload if item):
         return ()
@@ -169,10 +173,23 @@ def _documents_held(payload: Sequence[Any]) -> Sequence[Any]:
 
 def is_document(value: Any) -> bool:
     """Return whether `value` is a document, a row with its fields, or a (document, score) pair."""
-    first = value[0] if isinstance(value, tuple) and len(value) > 0 else value
+    first = value[0] if issubclass(type(value), tuple) and len(value) > 0 else value
     if type(first) is dict:
         return type(first.get("page_content")) is str
-    return isinstance(getattr(first, "page_content", None), str)
+    return _may_be_asked(type(first)) and isinstance(getattr(first, "page_content", None), str)
+
+
+@lru_cache(maxsize=1_000)
+def _may_be_asked(cls: type) -> bool:
+    """Return whether asking an object of a class for a page's content runs none but its own code for that.
+
+    Proxies compute every attribute: of a database's row, or of a web request that is over.
+    """
+    hook = static_member(cls, "__getattr__")
+    return static_member(cls, "page_content") is not None or (
+        static_member(cls, "__getattribute__") is object.__getattribute__
+        and (hook is None or getattr(hook, "__module__", "") == "pydantic.main")
+    )
 
 
 def tool_documents(output: object) -> Sequence[Any]:

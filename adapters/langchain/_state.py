@@ -259,8 +259,8 @@ class OpenRequest:
     """OpenTelemetry's context at the start; likewise. While it is current there is no new span."""
     parent_span: SpanContext | None = None
     target: SpanContext | None = None
-    configured = False
-    """Whether ids were read in ``configurable``."""
+    config: Mapping[str, Any] | None = None
+    """The root's configuration, which the context of the runs below it contains."""
     interrupted = False
     resumes = False
     """Whether a ``Command`` resumed an earlier request, which has the question."""

@@ -89,7 +89,7 @@ def items_of(value: Any) -> list[Any] | None:
     if issubclass(cls, list):
         return _both_ends(list.__len__(value), partial(list.__getitem__, value))
     if issubclass(cls, tuple):
-        if _static(cls, "_fields") is not None:
+        if static_member(cls, "_fields") is not None:
             return None
         return _both_ends(tuple.__len__(value), partial(tuple.__getitem__, value))
     if issubclass(cls, deque):
@@ -121,7 +121,7 @@ def fields_of(value: Any) -> dict[str, Any] | None:
             return {}
         return {name: item for key, item in pairs if (name := text_of_string(key)) is not None}
     if issubclass(cls, tuple):
-        names = _static(cls, "_fields")
+        names = static_member(cls, "_fields")
         if type(names) is not tuple:
             return None
         return dict(zip(map(str, names), tuple.__iter__(value), strict=False))
@@ -207,13 +207,13 @@ def _layout(cls: type) -> _Layout:
         if type(member) is types.MemberDescriptorType
     }
     names = ("__dict__", "__pydantic_extra__", "__pydantic_private__")
-    stores = [one if type(one := _static(cls, name)) in _READ_BY_PYTHON else None for name in names]
+    stores = [one if type(one := static_member(cls, name)) in _READ_BY_PYTHON else None for name in names]
     fields, extra, private = ([] if one is None else [one] for one in stores)
     named = tuple(item for item in slots.items() if not item[0].startswith("_"))
     return _Layout(slots, named, (*fields, *extra), (*fields, *private))
 
 
-def _static(cls: type, name: str) -> Any:
+def static_member(cls: type, name: str) -> Any:
     """Return the value that the first class of the method resolution order defines for `name`, or None."""
     for base in _mro_of(cls):
         members = _members_of(base)

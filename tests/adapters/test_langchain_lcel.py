@@ -270,3 +270,24 @@ def test_a_plain_model_chain_is_no_sample(watch: Watch) -> None:
     )
 
     assert watch.results == []
+
+
+class _Proxy:
+    """Stands for a row of a database, or a web request that is over: each look at it is a call."""
+
+    @property
+    def __class__(self) -> Any:
+        raise RuntimeError("out of context")
+
+    def __getattr__(self, name: str) -> Any:
+        raise RuntimeError("out of context")
+
+
+@pytest.mark.parametrize("within", [lambda it: it, lambda it: [it], lambda it: (it, 0.5)])
+def test_a_proxy_in_a_state_is_not_looked_at(watch: Watch, chain: Any, within: Any) -> None:
+    state = RunnablePassthrough.assign(answer=itemgetter("question") | chain)
+    begins = RunnableLambda(lambda question: {"question": question, "row": within(_Proxy())})
+    (begins | state | RunnableLambda(dict)).invoke("who?", config=watch.config)
+
+    check(watch.only, saw("a", "b"))
+    assert watch.meter.stats().internal_errors == {}
