@@ -83,45 +83,62 @@ def result_events(
 
 def _of_score(scored: ScoredRun, score: Score, content: ContentPolicy) -> dict[str, AttributeValue]:
     """Return the attributes of a score's event; an undefined or failed score has no value."""
-    lowest, highest = score.range
-    label = None if score.label is None else clean_name(score.label)
-    if label is None and score.status == "undefined":
-        label = str(semconv.LABEL_NOT_APPLICABLE)
-    usage: dict[str, AttributeValue | None] = {
-        semconv.SCORE_JUDGE_CALLS: score.judge_calls or None,
-        semconv.SCORE_INPUT_TOKENS: score.input_tokens or None,
-        semconv.SCORE_OUTPUT_TOKENS: score.output_tokens or None,
-        semconv.SCORE_CACHE_HITS: score.cache_hits or None,
-    }
-    attributes: dict[str, AttributeValue | None] = {
+    attributes: dict[str, AttributeValue] = {
         semconv.GEN_AI_EVALUATION_NAME: clean_name(score.name),
         semconv.EVALUATOR_TYPE: _EVALUATOR_TYPES.get(score.method, "deterministic"),
         semconv.EVALUATOR_VERSION: clean_name(score.definition),
         semconv.SCORE_METHOD: score.method,
         semconv.SCORE_TARGET: score.target,
         semconv.SCORE_DIRECTION: score.direction,
-        semconv.SCORE_MIN: None if lowest is None else float(lowest),
-        semconv.SCORE_MAX: None if highest is None else float(highest),
-        semconv.GEN_AI_EVALUATION_SCORE_VALUE: None if score.value is None else float(score.value),
-        semconv.GEN_AI_EVALUATION_SCORE_LABEL: label,
-        semconv.SCORE_LOWER: score.lower,
-        semconv.SCORE_UPPER: score.upper,
-        semconv.SCORE_STATUS: None if score.status == "ok" else score.status,
-        semconv.ERROR_TYPE: clean(score.error_type or score.status) if score.status in FAILURES else None,
-        semconv.SCORE_SUMMARY: clean(score.summary) if score.summary else None,
-        semconv.GEN_AI_EVALUATION_EXPLANATION: explanation(score, texts=content.on_events),
-        semconv.SCORE_ITEMS: items_attribute(score.items),
-        semconv.JUDGE_SAMPLE_RATE: scored.judge_sample_rate if scored.judge_sample_rate < 1.0 else None,
-        semconv.SCORE_ASKED_WITH: score.asked_with,
-        semconv.SELECTION: scored.selection_of(score),
-        **usage,
     }
+    if score.range[0] is not None:
+        attributes[semconv.SCORE_MIN] = float(score.range[0])
+    if score.range[1] is not None:
+        attributes[semconv.SCORE_MAX] = float(score.range[1])
+    if score.value is not None:
+        attributes[semconv.GEN_AI_EVALUATION_SCORE_VALUE] = float(score.value)
+    if score.label is not None:
+        attributes[semconv.GEN_AI_EVALUATION_SCORE_LABEL] = clean_name(score.label)
+    elif score.status == "undefined":
+        attributes[semconv.GEN_AI_EVALUATION_SCORE_LABEL] = str(semconv.LABEL_NOT_APPLICABLE)
+    if score.lower is not None:
+        attributes[semconv.SCORE_LOWER] = score.lower
+    if score.upper is not None:
+        attributes[semconv.SCORE_UPPER] = score.upper
+    if score.status != "ok":
+        attributes[semconv.SCORE_STATUS] = score.status
+    if score.status in FAILURES:
+        attributes[semconv.ERROR_TYPE] = clean(score.error_type or score.status)
+    if score.summary:
+        attributes[semconv.SCORE_SUMMARY] = clean(score.summary)
+    sentence = explanation(score, texts=content.on_events)
+    if sentence is not None:
+        attributes[semconv.GEN_AI_EVALUATION_EXPLANATION] = sentence
+    items = items_attribute(score.items)
+    if items is not None:
+        attributes[semconv.SCORE_ITEMS] = items
+    if scored.judge_sample_rate < 1.0:
+        attributes[semconv.JUDGE_SAMPLE_RATE] = scored.judge_sample_rate
+    if score.asked_with is not None:
+        attributes[semconv.SCORE_ASKED_WITH] = score.asked_with
+    selection = scored.selection_of(score)
+    if selection is not None:
+        attributes[semconv.SELECTION] = selection
+    usage = {
+        semconv.SCORE_JUDGE_CALLS: score.judge_calls,
+        semconv.SCORE_INPUT_TOKENS: score.input_tokens,
+        semconv.SCORE_OUTPUT_TOKENS: score.output_tokens,
+        semconv.SCORE_CACHE_HITS: score.cache_hits,
+    }
+    attributes.update({key: count for key, count in usage.items() if count})
     judge = scored.judge
     if judge is not None and score.method == "llm":
         attributes[semconv.SCORE_JUDGE_MODEL] = clean(judge.model)
         attributes[semconv.SCORE_JUDGE_ENDPOINT] = judge.endpoint
-        attributes[semconv.SCORE_COST] = judge.cost_of(score) if any(usage.values()) else None
-    return {key: value for key, value in attributes.items() if value is not None}
+        cost = judge.cost_of(score) if any(usage.values()) else None
+        if cost is not None:
+            attributes[semconv.SCORE_COST] = cost
+    return attributes
 
 
 def _of_verdict(scored: ScoredRun, verdict: Verdict) -> dict[str, AttributeValue]:
