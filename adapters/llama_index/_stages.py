@@ -53,11 +53,7 @@ def followed(
             closed.append((one, lists))
     for one, lists in closed if seen is not None else ():
         left = [node for node in one.contexts if (node.id, node.text) in shown]
-        if (
-            len(left) < len(one.contexts)
-            and lists
-            and all(any(it is item for it in way.closed) for item in lists)
-        ):
+        if len(left) < len(one.contexts) and lists and set(lists) <= set(way.closed):
             way.replace(lists, one.name, "synthesizer", left, recorded=False)
     return way
 

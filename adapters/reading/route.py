@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, NamedTuple, Protocol, TypeVar
 
 from ragmeter.metrics.sample import StageKind
@@ -381,7 +382,8 @@ def _lists_used(passage: Passage[D], own: Mapping[str, Sequence[str]], texts: se
     return used or (set(own) if is_only_one else set())
 
 
-class OpenList(NamedTuple, Generic[D]):
+@dataclass(frozen=True, slots=True, eq=False)
+class OpenList(Generic[D]):
     """A list of documents that no later step has taken."""
 
     place: int | None
@@ -463,10 +465,6 @@ class Lists(Stages[D]):
         self.closed += lists
         self.given.append((scope, documents))
 
-    def are_closed(self, lists: Sequence[OpenList[D]]) -> bool:
-        """Return whether no step has used these lists after the model was given them."""
-        return all(any(one is closed for closed in self.closed) for one in lists)
-
     def _remove(self, lists: Sequence[OpenList[D]]) -> None:
-        self.open = [one for one in self.open if all(one is not taken for taken in lists)]
-        self.closed = [one for one in self.closed if all(one is not taken for taken in lists)]
+        self.open = [one for one in self.open if one not in lists]
+        self.closed = [one for one in self.closed if one not in lists]
