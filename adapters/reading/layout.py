@@ -84,6 +84,7 @@ _LISTED = r"\(?(?:[A-Za-z]|[IVX]{1,5}|[ivx]{1,5})[.)]"
 _MARK = re.compile(
     r"\s*(?P<mark>[^\w\s\"'“”«»(){}\[\]<>/\\|$+#&%@:;,.]{1,4}|[=-]{1,3}>"
     rf"|(?P<listed>{_LISTED})"
+    r"|[(\[][^\W\d_]{1,20}[ \t]*[:=]?[ \t]*\d[\d.,]{0,10}%?[)\]]"
     r"|(?=\S*[^\W\d_]|\()[^\s\d]{0,20}\d\S{0,20}[:：.)\]])[ \t]+(?=\S)"
 )
 """A bullet, a sign, a letter or a number before a text: ``→``, ``IV.``, ``chunk_17a:``, ``(score=0.8)``."""

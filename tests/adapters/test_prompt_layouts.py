@@ -38,6 +38,8 @@ SHOWN = {
     "one object": json.dumps({"question": QUESTION, "context": [{"id": 1, "text": ONE}, {"id": 2, "text": TWO}]}),
     "Russian": f"Ответь по фрагментам ниже.\n\nФрагмент 1:\n{ONE}\n\nФрагмент 2:\n{TWO}\n\nВопрос пользователя: {QUESTION}",
     "Chinese numbers": f"资料：\n【1】{ONE}\n【2】{TWO}\n\n问题：{QUESTION}",
+    "scores in words": f"Use these passages:\n\n(score 0.61) {ONE}\n\n(score 0.3) {TWO}\n\nQuestion: {QUESTION}",
+    "relevance in brackets": f"Context:\n[relevance: 61%] {ONE}\n[relevance: 7%] {TWO}\n\nQuestion: {QUESTION}",
     "Chinese list": f"参考资料：\n1、{ONE}\n2、{TWO}\n\n问题：{QUESTION}",
     "wide parentheses": f"已知信息：\n（1）{ONE}\n（2）{TWO}\n\n问题：{QUESTION}",
     "Chinese headings": f"已知信息：\n文档1：{ONE}\n文档2：{TWO}\n\n根据上述信息回答用户的问题。问题是：{QUESTION}",
