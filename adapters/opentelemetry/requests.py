@@ -13,6 +13,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
+from ragmeter.adapters._unseen import context_in
 from ragmeter.adapters.reading.calls import last_reply, response_id_of, speakers_of
 from ragmeter.adapters.reading.letters import letters_of
 from ragmeter.adapters.reading.prompt_documents import PromptTemplates, carried_in, contexts_in_prompts
@@ -488,7 +489,10 @@ class _Finder:
         answer, answer_hidden = self._answer(span, models, calls, asked.question)
         hidden = answer_hidden or asked.hidden
         name = f"{first.resource.get('service.name', '')} {first.name}"
-        shown = None if hidden else self._templates.shown(name, calls, answer, asked.question)
+        steps = (read for read in members if read.role == "step")
+        given = (mapping_of(read.span.attributes.get(read.reader.input_key)) for read in steps)
+        filled = next(filter(None, map(context_in, given)), None)
+        shown = None if hidden else self._templates.shown(name, calls, answer, asked.question, filled)
         full = shown is not None and shown.is_divided and not first.failed
         if not full and (own is None or not _hands_on(members)):
             is_divided = None if shown is None else shown.is_divided
