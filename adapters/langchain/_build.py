@@ -144,7 +144,6 @@ def _run_of(
         answer = None
     scope = request.scope or NOTHING_SAID
     shared = SharedContexts()
-    retrievals = tuple([_retrieval(note, ending, shared) for note in notes])
     sample = RagSample(
         question=question,
         contexts=None if contexts is None else shared.of(contexts),
@@ -163,7 +162,7 @@ def _run_of(
         framework="langchain",
         started_ns=request.root.started_ns,
         ended_ns=max(ending.ended_ns, request.root.started_ns),
-        retrievals=retrievals,
+        retrievals=tuple([_retrieval(note, ending, shared) for note in notes]),
         parent=request.parent_span,
         target=request.target,
         conversation_id=scope.conversation_id or _id_of(request, CONVERSATION_KEYS),

@@ -140,7 +140,11 @@ def on_start(  # noqa: PLR0915 -- what `start` does
             if request.ignored:
                 return
             if run is not request.root:
-                if run.parent is request.root and request.config is None and var_child_runnable_config:
+                if (
+                    run.parent is request.root
+                    and request.config is None
+                    and var_child_runnable_config is not None
+                ):
                     request.config = var_child_runnable_config.get() or _NO_CONFIG
                 if request.target is None and ambient_context() is not request.context:
                     look_for_workflow(request)

@@ -92,19 +92,19 @@ def field_of(payload: object, key: str) -> Any:
     return None if fields is None else fields.get(key)
 
 
-def document_lists(payload: object) -> dict[str, Sequence[Any]]:
+def document_lists(payload: Any) -> dict[str, Sequence[Any]]:
     """Return every list of documents in a payload, by key; ``""`` when the payload is the list.
 
     A list of lists, such as ``retriever.map()`` returns, is one list, in its order. Empty lists under a key
     of `DOCUMENT_KEYS` count: a filter may have rejected everything. Lists in an object under a key count as
     well, and lists of objects with one document each.
     """
-    kind = type(payload)  # not `isinstance`: proxies have their class computed, by a database for example
+    kind: type = type(payload)  # not `isinstance`: proxies have their class computed, by a database for example
     if payload is None or issubclass(kind, (str, bytes)):
         return {}
     if issubclass(kind, (list, tuple)):
-        first = payload[0] if 0 < len(payload) <= MOST_FOUND else None
-        plain = _may_be_asked(type(first)) and type(getattr(first, "page_content", None)) is str
+        first: Any = payload[0] if 0 < len(payload) <= MOST_FOUND else None
+        plain = _may_be_asked(type(first)) and type(getattr(first, "page_content", None)) is str  # type: ignore[arg-type]  # classes are hashable
         documents = payload if plain else _documents_in(payload)
         return {"": documents} if documents else {}
     fields = payload if type(payload) is dict else fields_in(payload)
@@ -176,7 +176,7 @@ def is_document(value: Any) -> bool:
     first = value[0] if issubclass(type(value), tuple) and len(value) > 0 else value
     if type(first) is dict:
         return type(first.get("page_content")) is str
-    return _may_be_asked(type(first)) and isinstance(getattr(first, "page_content", None), str)
+    return _may_be_asked(type(first)) and isinstance(getattr(first, "page_content", None), str)  # type: ignore[arg-type]  # likewise
 
 
 @lru_cache(maxsize=1_000)
