@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ragmeter.adapters._unseen import MOST_GIVEN, GaveOut, suspects_in
+from ragmeter.adapters.reading.answer import is_label, is_long
 from ragmeter.adapters.reading.step import Step, Unknown
 from ragmeter.adapters.reading.values import opened
 from ragmeter.quality.segments import OTHER
@@ -232,6 +233,13 @@ _EVALUATES = re.compile(
 def is_evaluation(span: SpanRecord) -> bool:
     """Return whether a span without a retrieval is an evaluation, by its name; a server route is none."""
     return not span.is_entry and _EVALUATES.search(span.name) is not None
+
+
+def judges_earlier(one: FoundRequest, earlier: Sequence[FoundRequest]) -> bool:
+    """Return whether a request is a label on an earlier one's answer: an evaluator asked, no user."""
+    if one.question is None or not is_label((one.answer or "").rstrip(".")):
+        return False
+    return any(other.answer and is_long(other.answer) and other.answer in one.question for other in earlier)
 
 
 def note_of_unread(spans: Sequence[SpanRecord]) -> Unheard:

@@ -22,7 +22,7 @@ from ragmeter.adapters.reading.step import Step
 from ragmeter.adapters.reading.values import answer_in, has_context, mapping_of
 from ragmeter.metrics import RetrievedContext
 
-from ._accounts import Unheard, is_evaluation, note_of, unheard_of
+from ._accounts import Unheard, is_evaluation, judges_earlier, note_of, unheard_of
 from ._contexts import Read, Seen, missing_in, reached, read_of
 from ._found import FoundRequest, Reason, Usable
 from ._limits import CutLength
@@ -105,6 +105,8 @@ def read_trace(
     for found in sorted(finder.requests(), key=_start):
         if recent is not None and recent.repeats(found):
             judges.append(note_of(found.span or found.members[0], "repeated"))
+        elif judges_earlier(found, requests):
+            judges.append(note_of(found.span or found.members[0], "evaluation"))
         else:
             requests.append(found)
     return TraceReading(requests, judges + finder.unheard)

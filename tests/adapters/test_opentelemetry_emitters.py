@@ -258,3 +258,25 @@ def test_what_a_retriever_prints_is_no_answer(written):
     [request] = read_trace([retriever]).requests
 
     assert (request.answer, len(request.contexts)) == (None, 2)
+
+
+@pytest.mark.parametrize(
+    ("asked", "said", "requests"),
+    [
+        ("Refunds take five working days.", "YES", 1),
+        ("Question: how long?\nResponse: Refunds take five working days.", "NO", 1),
+        ("Refunds take five working days, but from when on?", "From the day on which we get the goods.", 2),
+        ("Are they free?", "Yes", 2),
+    ],
+)
+def test_a_retrieval_with_an_earlier_answer_whose_reply_is_a_label_judges_that_answer(asked, said, requests):
+    """An evaluator asks an engine of its own, in the same trace, and no span has its name."""
+    reading = read_trace([
+        openinference(1, None, "CHAIN", "query", input="how long?", output="Refunds take five working days.", end=9),
+        openinference(2, 1, "RETRIEVER", start=2, end=3, **documents(FIRST, SECOND)),
+        openinference(4, None, "CHAIN", "query", input=asked, output=said, start=10, end=19),
+        openinference(5, 4, "RETRIEVER", start=11, end=12, **documents(FIRST, SECOND)),
+    ])  # fmt: skip
+
+    assert len(reading.requests) == requests
+    assert [note.reason for note in reading.unheard] == ["evaluation"] * (2 - requests)
