@@ -52,8 +52,8 @@ class _RequestSupport(NamedTuple):
     """The compared value of a request."""
 
     score: str
-    cell: tuple[str, str]
-    """Language and workflow."""
+    cell: tuple[str, ...]
+    """Language, workflow, and definition of the score: formulas are not compared with each other."""
     unit: int
     """Hash of its conversation, or of its run id."""
     value: float
@@ -126,7 +126,7 @@ class VersionWatch:
             unit = zlib.crc32((run.conversation_id or run.run_id).encode())
             request = _RequestSupport(
                 support.name,
-                (language, run.name or ""),
+                (language, run.name or "", support.definition),
                 unit,
                 support.value,
                 None if verdict is None else verdict.word == "bad",

@@ -153,16 +153,20 @@ def _is_before(row: StoredRow, new: VersionStep, at_ms: int) -> bool:
 
 
 def _values(database: Database, rows: Sequence[StoredRow], score: str) -> list[ComparedValue]:
-    known = dict(
-        database.among(
-            f"SELECT request, turned FROM score WHERE name = '{score}' AND turned IS NOT NULL "
+    known = {
+        request: (kind, turned)
+        for request, kind, turned in database.among(
+            f"SELECT request, kind, turned FROM score WHERE name = '{score}' AND turned IS NOT NULL "
             "AND request IN (these)",
             [row.number for row in rows],
         )
-    )
+    }
     return [
         ComparedValue(
-            (row.alike.value("language"), row.alike.workflow), row.conversation or row.number, known[row.number]
+            # Values of one formula are compared with each other, and with no other's.
+            (row.alike.value("language"), row.alike.workflow, known[row.number][0]),
+            row.conversation or row.number,
+            known[row.number][1],
         )
         for row in rows
         if row.number in known

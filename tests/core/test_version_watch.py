@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from ragmeter import Alarms, Change, RagMeter
+from ragmeter.metrics.computed.support import Support
 from ragmeter.watch.wording import word_change
 
 CARRIED = "The invoice is due within thirty days of the delivery."
@@ -53,6 +54,16 @@ def test_a_worse_version_is_told_once(tmp_path: Path, name: str, lead: str, besi
         word_change(change),
     )
     assert _said(path, {name: "3", "model": "n"}, {INVENTED: 50}) == [], "people know"
+
+
+def test_another_formula_that_came_with_a_version_is_no_fall(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "watch.json"
+    assert _said(path, {"index_version": "1"}, {CARRIED: 60}) == []
+    monkeypatch.setattr(Support, "definition", "another")
+
+    assert _said(path, {"index_version": "2"}, {INVENTED: 60}) == []
 
 
 def test_what_comes_back_or_is_an_id_is_no_version(tmp_path: Path) -> None:

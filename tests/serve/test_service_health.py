@@ -168,6 +168,21 @@ def test_a_first_value_is_no_deployment_and_a_number_is_spent_only_once(tmp_path
     assert found["3"].comparison is None
 
 
+def test_another_formula_that_came_with_a_version_is_no_fall(tmp_path):
+    def measured_again(run):
+        other = {name: one.model_copy(update={"definition": "2"}) for name, one in run.scores.items()}
+        return replace(run, scores=other)
+
+    with store(tmp_path / "serve.db", clock=lambda: NOW_MS / 1000, keep_s=1e9) as kept:
+        kept.export(requests(200, start_ms=NOW_MS - 3 * HOUR_MS, bad=0.0))
+        later = requests(200, version="2", start_ms=NOW_MS - 2 * HOUR_MS, bad=0.9, first=200)
+        kept.export(list(map(measured_again, later)))
+        [two] = kept.reader().health(DAY).deployments
+
+    assert two.comparison is None
+    assert (two.bad_before.share, two.bad_after.share) == pytest.approx((0.0, 0.9), abs=0.1)
+
+
 def test_an_empty_store_has_no_lanes(tmp_path):
     with store(tmp_path / "serve.db") as kept:
         health = kept.reader().health()
