@@ -24,7 +24,7 @@ def lines(reader: Reader, filters: Filters, sort: str) -> Iterator[bytes]:
     while left > 0:
         page = reader.requests(filters, sort=sort, limit=min(_PAGE, left), cursor=cursor)
         for row in page.requests:
-            view = reader.request(row.trace_id or row.run_id, row.span_id)
+            view = reader.as_stored(row.trace_id or row.run_id, row.span_id)
             if view is not None:
                 yield as_line(_record(view), compact=True)
         left -= len(page.requests)

@@ -37,41 +37,61 @@ def one_request(
     database: Database, sums: Sums, key: str, span_id: str | None, gap_of: Callable[[str], GapView | None]
 ) -> RequestView | None:
     """Return a request by its trace id or its own id; see `Reader.request`."""
-    numbers = _numbers(database, key, span_id)
-    if not numbers:
+    found = as_stored(database, key, span_id)
+    if found is None:
         return None
-    number, *others = numbers
-    (answer, reasons, metadata, conversation_id, user_id, missing, *chances) = database.execute(
-        "SELECT a.body, r.reasons, r.metadata, r.conversation_id, r.user_id, r.missing, r.sample_rate, "
-        "r.judge_sample_rate, r.selection, r.trace_id, r.span_id, r.stages, r.question "
-        "FROM request r LEFT JOIN text a ON a.id = r.answer WHERE r.id = ?",
-        (number,),
+    row, answer, contexts = found.row, found.answer, found.contexts
+    number, stages, question = database.execute(
+        "SELECT id, stages, question FROM request WHERE run_id = ?", (row.run_id,)
     ).fetchone()
-    sample_rate, judge_sample_rate, selection, trace, span, stored_stages, question = chances
-    (row,) = rows_of(database, [number], {})
     slot = row.at_ms // SLOT_MS * SLOT_MS
     place = row.service, row.workflow
     means = {kind: mean for _, _, kind, mean in means_before(database, sums, slot, slot + SLOT_MS, place)}
     turned = database.execute(
         "SELECT kind, turned FROM score WHERE request = ? AND turned IS NOT NULL", (number,)
     )
-    row = replace(row, excess=sum(max(0.0, means[kind] - place) for kind, place in turned if kind in means))
     deployed = _last_deployment(database, row)
-    scores = tuple(_scores(database, number, _usual(database, sums, row, deployed)))
-    contexts = _contexts(database, (trace, span)) or _contexts(database, home_of(row.run_id))
-    values = {one.name: one.value for one in scores if one.status == "ok"}
+    usual = _usual(database, sums, row, deployed)
+    values = {one.name: one.value for one in found.scores if one.status == "ok"}
     refused = is_refused(row.verdict_codes, values.get("judged_refusal", values.get("refusal")))
     nothing_found = all(one.carried for one in contexts) and values.get("empty_retrieval") == 1.0
     marked = _marked(row.question, answer, contexts, nothing_found, refused)
     same = _same_question(database, row, question, deployed)
-    stages, documents = stages_of(stored_stages)
+    steps, documents = stages_of(stages)
     gap = None if row.verdict in (None, "good") else gap_of(row.run_id)
+    return replace(
+        found,
+        row=replace(row, excess=sum(max(0.0, means[kind] - of) for kind, of in turned if kind in means)),
+        scores=tuple(replace(one, usual=_usual_of(one, usual)) for one in found.scores),
+        cause=cause(row.verdict, row.verdict_codes, marked, refused=refused, nothing_found=nothing_found),
+        advice=advice(row.verdict, row.verdict_codes, gap, same, refused=refused, nothing_found=nothing_found),
+        same=same,
+        evidence=marked,
+        stages=steps,
+        documents=documents_of(documents, marked),
+    )
+
+
+def as_stored(database: Database, key: str, span_id: str | None) -> RequestView | None:
+    """Return a request as it was stored: compared with no other, and without marks and advice."""
+    numbers = _numbers(database, key, span_id)
+    if not numbers:
+        return None
+    number, *others = numbers
+    (answer, reasons, metadata, conversation_id, user_id, missing, *chances) = database.execute(
+        "SELECT a.body, r.reasons, r.metadata, r.conversation_id, r.user_id, r.missing, r.sample_rate, "
+        "r.judge_sample_rate, r.selection, r.trace_id, r.span_id "
+        "FROM request r LEFT JOIN text a ON a.id = r.answer WHERE r.id = ?",
+        (number,),
+    ).fetchone()
+    sample_rate, judge_sample_rate, selection, trace, span = chances
+    (row,) = rows_of(database, [number], {})
     return RequestView(
         row=row,
         answer=answer,
         verdict_reasons=tuple(json.loads(reasons or "[]")),
-        contexts=contexts,
-        scores=scores,
+        contexts=_contexts(database, (trace, span)) or _contexts(database, home_of(row.run_id)),
+        scores=tuple(_scores(database, number)),
         metadata=json.loads(metadata or "{}"),
         conversation_id=conversation_id,
         user_id=user_id,
@@ -80,12 +100,6 @@ def one_request(
         judge_sample_rate=1.0 if judge_sample_rate is None else judge_sample_rate,
         selection=selection or "sampled",
         siblings=tuple(rows_of(database, others, {})),
-        cause=cause(row.verdict, row.verdict_codes, marked, refused=refused, nothing_found=nothing_found),
-        advice=advice(row.verdict, row.verdict_codes, gap, same, refused=refused, nothing_found=nothing_found),
-        same=same,
-        evidence=marked,
-        stages=stages,
-        documents=documents_of(documents, marked),
     )
 
 
@@ -206,24 +220,17 @@ _SCORES = (
 )
 
 
-def _scores(database: Database, number: int, usual: Mapping[MeasuredScore, Cell]) -> Iterator[ScoreView]:
+def _scores(database: Database, number: int) -> Iterator[ScoreView]:
     for items, lowest, highest, *row in database.execute(_SCORES, (number,)):
-        known = dict(zip(_SCORE, row, strict=True))
         pieces, left_out = _items(items)
-        name, definition, judge = known["name"], known["definition"] or "", known["judge"] or ""
-        cell = usual.get(MeasuredScore(name, measurement_of(name, definition, judge)))
-        yield ScoreView(
-            range=(lowest, highest),
-            items=pieces,
-            items_left_out=left_out,
-            usual=_narrow(usual_of(cell), lowest, highest),
-            **known,
-        )
+        known = dict(zip(_SCORE, row, strict=True))
+        yield ScoreView(range=(lowest, highest), items=pieces, items_left_out=left_out, usual=None, **known)
 
 
-def _narrow(
-    usual: tuple[float, float] | None, lowest: float | None, highest: float | None
-) -> tuple[float, float] | None:
+def _usual_of(one: ScoreView, cells: Mapping[MeasuredScore, Cell]) -> tuple[float, float] | None:
+    """Return the usual values of a score, unless they are so wide that they say nothing."""
+    measured = MeasuredScore(one.name, measurement_of(one.name, one.definition or "", one.judge or ""))
+    usual, (lowest, highest) = usual_of(cells.get(measured)), one.range
     if usual is None or lowest is None or highest is None:
         return usual
     return None if usual[1] - usual[0] > _WIDEST_USUAL * (highest - lowest) else usual

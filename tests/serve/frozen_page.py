@@ -401,6 +401,8 @@ class FrozenReader:
         view = self._views.get(key)
         return None if view is None or span_id not in (None, view.row.span_id) else view
 
+    as_stored = request
+
     def outages(self, filters):
         self.asked.append(filters)
         return OUTAGES

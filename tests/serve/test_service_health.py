@@ -7,7 +7,8 @@ import pytest
 from deployed_traffic import requests
 from stored import store
 
-from ragmeter.serve.store import _appearances
+from ragmeter.serve.page._export import lines
+from ragmeter.serve.store import _appearances, _request_detail
 from ragmeter.serve.store.views import Filters
 
 NOW_MS = 1_795_350_000_000
@@ -149,6 +150,14 @@ def test_values_that_a_service_began_with_are_no_deployments(tmp_path):
         [shop] = health.lanes
 
     assert (health.deployments, shop.deployments, shop.bad_before) == ((), (), None)
+
+
+def test_an_export_compares_and_marks_nothing(reader, monkeypatch):
+    compared = []
+    for name in ("means_before", "evidence", "usual_of"):
+        monkeypatch.setattr(_request_detail, name, lambda *_, name=name, **__: compared.append(name))
+    assert len(list(lines(reader, DAY, "newest"))) == 900
+    assert compared == []
 
 
 def test_a_first_value_is_no_deployment_and_a_number_is_spent_only_once(tmp_path):
