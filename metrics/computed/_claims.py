@@ -124,7 +124,8 @@ def claims_of(sample: RagSample, *, carried: bool = True) -> Claims:
 
 def _claims(question: str, answer: str, texts: Sequence[str]) -> Claims:
     # Its rules take longer to compile than the rest of a metric; building a meter does not need them.
-    from ragmeter.metrics.text.facts import absent_facts, nearest_sentence  # noqa: PLC0415
+    from ragmeter.metrics.text.facts import absent_facts  # noqa: PLC0415
+    from ragmeter.metrics.text.nearest_sentence import nearest_sentence  # noqa: PLC0415
 
     said = without_marks(answer)
     contexts = analyse_all(texts)

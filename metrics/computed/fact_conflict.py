@@ -22,9 +22,10 @@ class FactConflict(ComputedMetric):
         value = 1.0 where it does, else 0.0; each conflict is an item
 
     A number (its value, or its unit where the chunks have another), a date, a time, a percentage that neither a
-    chunk nor the question has; a designation such as E1002 where a chunk has E1001; a name in the place of
-    another one in a sentence that is otherwise the chunk's; a clause that denies what a chunk's clause states,
-    or the reverse (English, Russian, Chinese).
+    chunk nor the question has; another month, the other sign of a temperature or the other era of a year; a
+    designation such as E1002 where a chunk has E1001; a name in the place of another one in a sentence that is
+    otherwise the chunk's; a clause that denies what a chunk's clause states, or the reverse (English, Russian,
+    Chinese).
 
     None: numbers of lists, steps, passages, code and a life's decades ("in your 20s"), spelled ones,
     conversions to other units ("350 °F (175 °C)"; a wrong one is a conflict), sums and differences that the

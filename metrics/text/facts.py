@@ -9,21 +9,21 @@ the chunks' numbers: a false alarm costs more trust than a missed number.
 import re
 import string
 from collections.abc import Iterator, Sequence
-from itertools import chain, islice, permutations, takewhile
+from itertools import chain, islice, permutations
 from typing import NamedTuple
 
 from ragmeter.metrics._process.lazy_attribute import lazy_attribute
 
 from .analysis import Analysis
+from .contraries import has_month, is_contrary, may_be_contrary, may_state_month, stated_months
 from .conversions import agree, same_amounts
 from .dates import date_keys, date_spans
 from .derivations import is_sum, rounds
-from .designations import absent_designations, other_designation
+from .designations import absent_designations
 from .number_words import small_value, spelled_values, spells
 from .numerals import HAN_DIGITS, decimal, roman_value
 from .quantities import ROMAN_CENTURY, Quantity, has_worded_numbers, quantities
 from .stems import CONTENT
-from .terms import Vocabulary, held_in_line, search_terms, sentence_lines
 from .times import may_have_times, same_times
 from .tokens import normalise
 from .units import UNIT_WORDS
@@ -36,7 +36,6 @@ _DEGREE = re.compile(r"(?<=[0-9])\s?º")
 # script.
 _NUMBER = re.compile("[0-9]+(?:[.,][0-9]+)*")
 _POINTS = re.compile("[.,]")
-_BEFORE_DIGIT = frozenset("0123456789.,")
 _SPACED = re.compile(r"(\d{1,3}(?:[ \u00a0\u2009\u202f'’]\d{3})+)(?!\d)(?:[.,](\d+))?")
 _GROUPED = re.compile(r"\d{1,3}(?:,\d{3})+")
 _NO_WHOLE = re.compile(r"\.(?<![\w.,]\.)([0-9]*[1-9])")
@@ -98,7 +97,8 @@ def flat(text: str) -> str:
     return _SPACES.sub(" ", normalise(text).translate(_DASHES))
 
 
-def _value_and_unit(key: str) -> tuple[str, str]:
+def value_and_unit(key: str) -> tuple[str, str]:
+    """Return the value, without its sign, and the unit of a quantity's key."""
     kind, _, rest = key.partition(":")
     if kind != "number":
         return key, ""
@@ -127,7 +127,7 @@ def _amounts(known: Analysis) -> Sequence[tuple[str, str]]:
 
 
 def _amounts_in(text: str) -> Sequence[tuple[str, str]]:
-    return [_value_and_unit(key) for one in quantities(flat(text)) for key in one.keys]
+    return [value_and_unit(key) for one in quantities(flat(text)) for key in one.keys]
 
 
 def _values(known: Analysis) -> frozenset[str]:
@@ -137,7 +137,7 @@ def _values(known: Analysis) -> frozenset[str]:
     if not (has_worded_numbers(low) or may_have_times(low) or ROMAN_CENTURY.search(low)):
         return found
     read = quantities(flat(known.plain))
-    return found.union(_value_and_unit(key)[0] for one in read for key in one.keys)
+    return found.union(value_and_unit(key)[0] for one in read for key in one.keys)
 
 
 def _units_beside(value: str, known: Analysis) -> set[str]:
@@ -184,20 +184,37 @@ def absent_facts(
     """
     found: list[Fact] = []
     given: _Sources | None = None
+    whole = "\n".join(texts)
+    has_months, reversible = may_state_month(whole), may_be_contrary(whole.lower())
     few = [_OTHERWISE * len(terms) for terms in claiming]
     for at, (text, terms) in enumerate(zip(texts, lacking, strict=True)):
         is_roman = any(map(_IS_ROMAN.fullmatch, terms))
         has_number = _NUMBER.search(text) is not None or (is_roman and _CENTURY.search(text) is not None)
-        if (not terms and not has_number) or (code and text in code):
+        dated = has_months and may_state_month(text)
+        if not (terms or has_number or dated) or (code and text in code):
             continue
         if has_number:
             given = given or _Sources(contexts, question)
             low = given.low
             with_units = _with_units(text.lower())
-            if is_roman or any(map(_has_digit, terms)) or any(one not in low for one in with_units):
-                found += _absent_numbers(at, text, given)
-                found += [Fact(at, one, _CODE, is_number=True) for one in absent_designations(text, low)]
-        if terms and len(terms) <= few[at] and not text[1:].islower():
+            if (
+                is_roman
+                or any(map(_has_digit, terms))
+                or any(one not in low for one in with_units)
+                or reversible
+            ):
+                found += _absent_numbers(at, text, given, reversible=reversible)
+                found += [Fact(at, one, CODE, is_number=True) for one in absent_designations(text, low)]
+        months: list[Fact] = []
+        if dated:
+            given = given or _Sources(contexts, question)
+            months = [
+                Fact(at, month, MONTH, is_number=False)
+                for month, number in stated_months(text)
+                if not given.has_month(month, number)
+            ]
+            found += months
+        if terms and not months and len(terms) <= few[at] and not text[1:].islower():
             given = given or _Sources(contexts, question)
             found += _absent_names(at, text, frozenset(terms), given)
     return found
@@ -246,6 +263,16 @@ class _Sources:
         return "\n".join([text.plain for text in self.texts]).lower().replace("ё", "е")
 
     @lazy_attribute
+    def flat(self) -> list[str]:
+        """All texts in the form that `quantities` reads."""
+        return [flat(text.plain) for text in self.texts]
+
+    def has_month(self, written: str, number: int) -> bool:
+        """Return whether a text has a month, in any form."""
+        plain = [text.plain for text in self.texts]
+        return any(written in text for text in plain) or has_month(number, plain, lambda: self._dates)
+
+    @lazy_attribute
     def _bare(self) -> str:
         """The same without any separator of digits."""
         if self.low.isascii():
@@ -270,7 +297,7 @@ class _Sources:
 
         Or a number that plainly follows from theirs; `said` is the answer's sentence.
         """
-        kinds, units = units, units - _LOOSE
+        kinds, units = units, units - LOOSE
         if not units.isdisjoint(_DEGREES):  # without a scale they may have any
             units |= _DEGREES if "°" in units else {"°"}
         seen = False
@@ -283,7 +310,7 @@ class _Sources:
                         if value not in there:
                             continue
                         beside = _units_beside(value, text) if units else set()
-                        if "" in beside or beside & units or not beside - _LOOSE:
+                        if "" in beside or beside & units or not beside - LOOSE:
                             return True
                         seen = True
         if seen:
@@ -299,7 +326,7 @@ class _Sources:
                 for text in self.texts:
                     if same in text.memoize(_values):
                         beside = _units_beside(same, text)
-                        if other in beside or beside <= _LOOSE:  # 1500 г. may be a year
+                        if other in beside or beside <= LOOSE:  # 1500 г. may be a year
                             return True
                 if self._spells(same):
                     return True
@@ -418,13 +445,13 @@ def _count_of_list(said: str) -> int:
     return len(_BETWEEN_THINGS.findall(things)) + 1 if colon else 0
 
 
-_CODE = frozenset(("designation",))
-"""The unit of a designation."""
-_LOOSE = frozenset(("", "ordinal", "decade", "century", "year", "bc"))
+CODE, MONTH = frozenset(("designation",)), frozenset(("month of a year",))
+"""The units of a designation and of a month's name."""
+LOOSE = frozenset(("", "ordinal", "decade", "century", "year", "bc"))
 """Units that add nothing to the number itself."""
 
 
-def _absent_numbers(at: int, text: str, given: _Sources) -> list[Fact]:
+def _absent_numbers(at: int, text: str, given: _Sources, *, reversible: bool) -> list[Fact]:
     said = flat(text)
     found: list[Fact] = []
     last = found_end = -1
@@ -432,9 +459,9 @@ def _absent_numbers(at: int, text: str, given: _Sources) -> list[Fact]:
     every = sorted(quantities(said), key=lambda one: (one.start, one.start - one.end))
     for one in every[:_MOST_NUMBERS]:
         written = said[one.start : one.end]
-        pairs = list(map(_value_and_unit, one.keys))
+        pairs = list(map(value_and_unit, one.keys))
         kinds = frozenset(unit for _, unit in pairs)
-        if one.start < last or not (_has_digit(written) or "century" in kinds) or _is_range(one.keys):
+        if one.start < last or not (_has_digit(written) or "century" in kinds) or is_range(one.keys):
             continue
         if _MALFORMED.search(said[one.start : one.end + 4]):
             continue
@@ -458,6 +485,9 @@ def _absent_numbers(at: int, text: str, given: _Sources) -> list[Fact]:
         wrong = converted and _is_alone(said, one) and agree(before, pairs) is False
         before = pairs
         if given.has(values, kinds, said, how) or given.has_in_other_units(pairs):
+            if reversible and is_contrary(said, one, given.flat):
+                found.append(Fact(at, _as_said(written, text), kinds - LOOSE, is_number=True))
+                continue
             if found and one.start - found_end < _BESIDE and converted and not wrong:
                 found.pop()  # 984 feet (300 m)
             continue
@@ -469,7 +499,7 @@ def _absent_numbers(at: int, text: str, given: _Sources) -> list[Fact]:
         if found and said[found_end : one.start].strip() in ("-", "/", "x", "×"):
             continue  # a telephone number is one fact
         found_end = one.end
-        found.append(Fact(at, _as_said(written, text), kinds - _LOOSE, is_number=True))
+        found.append(Fact(at, _as_said(written, text), kinds - LOOSE, is_number=True))
     return found
 
 
@@ -491,7 +521,8 @@ def _as_said(written: str, text: str) -> str:
     return text[place : place + len(written)]
 
 
-def _is_range(keys: frozenset[str]) -> bool:
+def is_range(keys: frozenset[str]) -> bool:
+    """Return whether these are the keys of a range of two numbers."""
     return any(key.startswith("range:") for key in keys)
 
 
@@ -500,100 +531,27 @@ def _absent_names(at: int, text: str, lacking: frozenset[str], given: _Sources) 
     if "**" in text or sum([word[:1].isupper() for word in words]) * 2 > len(words):
         return []  # a heading
     found: list[Fact] = []
-    for name in _NAME.finditer(text):
-        if not _BEFORE_NAME.search(text[: name.start()].rstrip('( «“"')):
-            continue  # the first word of a sentence may be any word
-        parts = [normalise(part) for part in _NO_LETTERS.split(name[0]) if part[:1].isupper()]
+    for name, last in inner_names(text):
+        parts = [normalise(part) for part in _NO_LETTERS.split(name) if part[:1].isupper()]
         if max(map(len, parts)) < _STEM or UNIT_WORDS.issuperset(parts):
             continue
-        if _is_acronym(name[0], given.low):
+        if _is_acronym(name, given.low):
             continue
-        last = parts[-1]  # Queen Beatrix instead of Queen Margrethe
+        # Queen Beatrix instead of Queen Margrethe
         if CONTENT[last] in lacking and last.removesuffix("s")[:_STEM] not in given.low:
-            found.append(Fact(at, name[0].rstrip(".’'-"), frozenset(), is_number=False))
+            found.append(Fact(at, name, frozenset(), is_number=False))
     return found
+
+
+def inner_names(text: str) -> Iterator[tuple[str, str]]:
+    """Yield the names of a sentence, each with its last word: not its first word, which may be any."""
+    for found in _NAME.finditer(text):
+        if _BEFORE_NAME.search(text[: found.start()].rstrip('( «“"')):
+            name = found[0].rstrip(".’'-")
+            yield name, [normalise(part) for part in _NO_LETTERS.split(name) if part[:1].isupper()][-1]
 
 
 def _is_acronym(name: str, low: str) -> bool:
     if not name.isupper():
         return False
     return re.search(r"\W+".join(rf"{letter}\w*" for letter in re.escape(name.lower())), low) is not None
-
-
-def nearest_sentence(
-    fact: Fact, said: str, terms: Sequence[str], contexts: Sequence[Analysis], each: Sequence[Vocabulary]
-) -> tuple[int, str, str] | None:
-    """Return the chunk's index, its sentence and its differing fact; None: no sentence differs.
-
-    It is the sentence that shares most words with the fact's sentence, at least half of them, and has another
-    number of the same unit (the one with the most similar text around it) or, for a name, most of the words
-    and another name.
-
-    Args:
-        fact: The fact.
-        said: Its sentence.
-        terms: The terms of its sentence.
-        contexts: The chunks.
-        each: The terms of the answer that each chunk has.
-    """
-    beside = frozenset(terms).difference([CONTENT[word] for word in normalise(fact.text).split()])
-    least = max(1, 0.5 * len(beside)) if fact.is_number else max(3, 0.75 * len(beside))
-    best: tuple[int, int, str, str] | None = None
-    for place, (context, held) in enumerate(zip(contexts, each, strict=True)):
-        here = beside & held.words
-        if len(here) < least:
-            continue
-        if context.has_han:
-            looked_for = search_terms(here)
-            lines = context.memoize(sentence_lines)
-            counts = [len(held_in_line(line, looked_for)) for line in lines]
-        else:
-            counts = [*map(len, map(here.__and__, context.sentence_sets))]
-        for sentence, shared in zip(context.sentences, counts, strict=True):
-            if shared < least or (best is not None and shared <= best[0]):
-                continue
-            other = _other_number(sentence, fact, said) if fact.is_number else _other_name(sentence, terms)
-            if other is not None:
-                best = (shared, place, sentence, other)
-    return None if best is None else best[1:]
-
-
-def _other_number(sentence: str, fact: Fact, said: str) -> str | None:
-    if fact.units is _CODE:
-        return other_designation(sentence, fact.text)
-    own, there = flat(said), flat(sentence)
-    start, end = _place_of(flat(fact.text), own)
-    before, after = own[:start], own[end:]
-    stated = frozenset().union(*[one.keys for one in quantities(own[max(0, start - _NEAR) : end + _NEAR])])
-    best: tuple[int, str] | None = None
-    for one in quantities(there):
-        units = frozenset(unit for _, unit in map(_value_and_unit, one.keys)) - _LOOSE
-        if (units & fact.units or units == fact.units) and not _is_range(one.keys) and not stated & one.keys:
-            alike = _alike(after, there[one.end :]) + _alike(before[::-1], there[: one.start][::-1])
-            if best is None or alike > best[0]:
-                best = alike, there[one.start : one.end]
-    return None if best is None else best[1]
-
-
-def _place_of(number: str, text: str) -> tuple[int, int]:
-    """Return where a number stands in a text, in no longer one; 0 and 0: nowhere."""
-    start = text.find(number)
-    while start >= 0:
-        end = start + len(number)
-        if text[start - 1 : start] not in _BEFORE_DIGIT and not text[end : end + 1].isdecimal():
-            return start, end
-        start = text.find(number, start + 1)
-    return 0, 0
-
-
-def _alike(some: str, other: str) -> int:
-    """Return the length of what two texts begin with alike."""
-    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(some, other, strict=False)))
-
-
-def _other_name(sentence: str, terms: Sequence[str]) -> str | None:
-    for name in _NAME.finditer(sentence):
-        last = normalise(_NO_LETTERS.split(name[0].rstrip(".’'-"))[-1])
-        if _BEFORE_NAME.search(sentence[: name.start()].rstrip('( «“"')) and CONTENT[last] not in terms:
-            return name[0]
-    return None

@@ -264,6 +264,33 @@ def test_marks_of_lists_claim_nothing_and_are_no_words(mark):
     assert words.value == 1.0
 
 
+@pytest.mark.parametrize(
+    ("chunk", "right", "wrong"),
+    [
+        ("The museum opens in May.", "The museum opens in May.", "The museum opens in June."),
+        ("The ferry runs from April to October.", "It runs in July, too.", "It runs from April to November."),
+        ("Term begins on 14 Sept 2026.", "Term begins in September.", "Term begins in mid-June."),
+        ("Паром ходит с мая по октябрь.", "Паром ходит с мая.", "Паром ходит с мая по ноябрь."),
+        ("博物馆九月开放。", "博物馆9月开放。", "博物馆六月开放。"),
+        ("Store at -18 °C.", "Store at 18 °C below zero.", "Store at 18 °C."),
+        (
+            "Chill it from 30 °C to -5 °C.",
+            "It is chilled from 30 to -5 °C.",
+            "It is chilled from -30 to -5 °C.",
+        ),
+        ("Хранить при 5 °C.", "Хранить при 5 градусах.", "Хранить при -5 °C."),
+        ("储存温度为零下18度。", "储存温度为-18℃。", "储存温度为18度。"),
+        ("Built in 44 BC.", "Built in 44 BCE.", "Built in AD 44."),
+        ("Built in 44 BC.", "Built in 44.", "Built in 44 CE."),
+        ("Построен в 44 году до н. э.", "Построен в 44 г. до нашей эры.", "Построен в 44 году н. э."),
+        ("该城建于公元前44年。", "该城建于前44年。", "该城建于公元44年。"),
+    ],
+)
+def test_another_month_sign_or_era_is_a_conflict(chunk, right, wrong):
+    assert values(right, [chunk])["fact_conflict"] == 0.0
+    assert values(wrong, [chunk])["fact_conflict"] == 1.0
+
+
 def test_an_answer_that_is_a_number_is_no_mark_of_a_list():
     assert values("42.", ["The way is 45 km."])["fact_conflict"] == 1.0
     assert values("42.", ["The way is 42 km."])["fact_conflict"] == 0.0
