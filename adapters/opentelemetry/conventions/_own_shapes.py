@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from ragmeter.adapters.opentelemetry.record import SpanRecord
 from ragmeter.adapters.reading.fields import FIELD_NAMES
+from ragmeter.adapters.reading.literals import literal_in
 from ragmeter.adapters.reading.results import ANY_TOOL, cut, reads_as_retrieved
 from ragmeter.adapters.reading.values import Document, answer_in, documents_in, mapping_of, opened, question_in
 
@@ -29,7 +30,7 @@ def hits_in(span: SpanRecord) -> list[dict[str, Any]]:
     """Return the rows that a span has as events, one for each passage."""
     named: dict[str, list[dict[str, Any]]] = {}
     for event in span.events:
-        row = {key.rpartition(".")[2]: value for key, value in event.attributes.items()}
+        row = {key.rpartition(".")[2]: literal_in(opened(value)) for key, value in event.attributes.items()}
         named.setdefault(event.name, []).append(row)
     for name, rows in named.items():
         if name.endswith("query.result"):
