@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from ragmeter.adapters._unseen import shaped_documents
 from ragmeter.adapters.reading.letters import letters_of, weight_of
@@ -30,6 +30,7 @@ def with_shapes(reads: Mapping[str, Read], tree: SpanTree) -> dict[str, Read]:
     a passage of forty letters, or a shorter text with an id or a score beside it.
     """
     models = [read for read in reads.values() if read.role == "model"]
+    reads = {**reads, **_engines_as_retrievers(reads, models, tree)}
     if any(read.is_retrieval or read.role == "rerank" for read in reads.values()):
         return {**reads, **_around_silent(reads, models, tree)}
     whole = {key: Read(read.span, ONE_SPAN, "retrieval") for key, read in reads.items() if _is_whole(read)}
@@ -78,6 +79,34 @@ def made_by_steps(reads: Iterable[Read]) -> tuple[Document, ...]:
     """Return the documents that steps added to those retrieved: of a search that has no span of its own."""
     steps = (read for read in reads if read.role == "step" and not read.span.failed and _gives(read))
     return tuple(item for read in steps for item in documents_in(read.reader.result(read.span)) or ())
+
+
+def _engines_as_retrievers(
+    reads: Mapping[str, Read], models: Sequence[Read], tree: SpanTree
+) -> dict[str, Read]:
+    """Return as steps the retrievers whose documents are replies of engines that retrieve within them."""
+    retrievals = {key for key, read in reads.items() if read.role == "retrieval"}
+    inner = retrievals & tree.above(read.span.span_id for read in models)
+    if not inner:
+        return {}
+    outer = tree.outermost(inner, itself=False)
+    engines = tree.above(retrievals).intersection(key for key, read in reads.items() if read.role == "step")
+    calls: dict[str, list[Read]] = {}
+    for read in models:
+        place = outer[read.span.span_id]
+        if place is not None and any(outer[key] for key in engines & tree.above([read.span.span_id])):
+            calls.setdefault(place, []).append(read)
+    found: set[str] = set()
+    for place, within in calls.items():
+        said = [
+            letters
+            for read in within
+            if len(letters := letters_of(read.reader.said(read.span) or "")) >= _LEAST
+        ]
+        texts = [letters_of(item.text or "") for item in reads[place].documents().items]
+        if texts and all(any(reply in text for reply in said) for text in texts):
+            found |= inner & ({place} | tree.above(read.span.span_id for read in within))
+    return {key: Read(reads[key].span, reads[key].reader, "step") for key in found}
 
 
 def _around_silent(reads: Mapping[str, Read], models: Iterable[Read], tree: SpanTree) -> dict[str, Read]:
