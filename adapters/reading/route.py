@@ -143,7 +143,8 @@ class Stages(Generic[D]):
         return len(self.stages) - 1
 
 
-class Passage(NamedTuple, Generic[D]):
+@dataclass(frozen=True, slots=True)
+class Passage(Generic[D]):
     """A run that output documents without being a retriever."""
 
     run: Run
@@ -192,7 +193,8 @@ def candidates(retrieved: Sequence[D], passages: Iterable[Passage[D]], used: Seq
     return joined(lists)
 
 
-class _Item(NamedTuple, Generic[D]):
+@dataclass(frozen=True, slots=True)
+class _Item(Generic[D]):
     """A document on its way to the model."""
 
     document: D
@@ -306,7 +308,9 @@ class Route(Stages[D]):
             inputs = {item.stage for item in taken if item.stage is not None}
             stage = SeenStage(run.name or kind, kind, documents, tuple(sorted(inputs)), recorded)
             places = [self._add(stage)] * len(given)
-        new = [item._replace(stage=place) for item, place in zip(given, places, strict=True)]
+        new = [
+            _Item(item.document, item.order, item.run, place) for item, place in zip(given, places, strict=True)
+        ]
         gone = set(map(id, taken))
         first = next(place for place, item in enumerate(self._items) if id(item) in gone)
         left = [item for item in self._items[first:] if id(item) not in gone]
