@@ -376,6 +376,8 @@ class Server:
         given["exporters"] = others
         if options.objectives:
             given["scoring"] = replace(given["scoring"], objectives=tuple(options.objectives))
+        # Nothing attaches a reference or feedback to requests of others.
+        given["limits"] = replace(given["limits"], late_window=0)
         alarms = given["alarms"]
         given["alarms"] = replace(
             alarms,

@@ -8,7 +8,7 @@ from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExport
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
-from served import FULL, PATIENCE_S, served
+from served import FULL, PATIENCE_S, served, until
 
 from ragmeter import RagMeter, RagSample
 from ragmeter.cli.spans import read_recording
@@ -87,7 +87,10 @@ def test_references_are_read_from_a_file(tmp_path, monkeypatch):
         headers=PROTOBUF,
         timeout=60,
     ).raise_for_status()
+    until(lambda: scores.exists() and scores.read_text())
+    server.meter.feedback(json.loads(scores.read_text())["run_id"], "thumbs_up", 1.0)
     assert server.stop(PATIENCE_S)
 
+    assert server.meter.stats().amendments == {"unknown": 1}, "held for nothing that a server does"
     [row] = [json.loads(line) for line in scores.read_text("utf-8").splitlines()]
     assert row["scores"]["token_f1"]["value"] == 1.0
