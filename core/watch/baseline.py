@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Annotated, NamedTuple
@@ -53,6 +53,7 @@ ACROSS = 4 / 3
 hours show three quarters of what their requests have in common."""
 SMALLEST_VARIANCE = 1e-4
 """Scores that have always been equal may still differ."""
+_NOTHING = Block(0.0, 0.0, 0.0)
 
 
 @dataclass(slots=True)
@@ -149,8 +150,9 @@ class Baseline:
 def learn(days: Sequence[Day]) -> Baseline | None:
     """Return the baseline of `days`; None: fewer than 500 scores or three days.
 
-    - *Expected*: the mean of each hour of workdays and of weekends, drawn towards the mean of all by
-      τ²n / (τ²n + s²), with s² the variance of a score and τ² that of the hours beyond chance.
+    - *Expected*: the mean of each hour of workdays and of weekends, drawn towards the mean of its kind of days
+      by τ²n / (τ²n + s²), with s² the variance of a score and τ² that of the hours beyond chance; the mean of
+      a kind is drawn towards the mean of all in the same way.
     - *Error*: Student's quantile at 99 % for the number of days times the standard error of the mean,
       from the daily sums of residuals. Few or unlike days make it large.
     - *Tolerance*: 0.03 plus the same quantile times the wander, the mean's own movement. Its square is the
@@ -187,19 +189,35 @@ class _Residuals(NamedTuple):
 
 
 def _forecast(days: Sequence[Day], scores: float) -> list[float | None]:
-    by_hour = [Block(0.0, 0.0, 0.0)] * HOURS_OF_WEEK
+    by_hour = [_NOTHING] * HOURS_OF_WEEK
     for day in days:
         for half, sums in day.halves():
             at = day.hour_of_week(half)
-            by_hour[at] = Block(*map(sum, zip(by_hour[at], sums, strict=True)))
-    mean = math.fsum(one.total for one in by_hour) / scores
-    variance = max(math.fsum(one.squares for one in by_hour) / scores - mean * mean, SMALLEST_VARIANCE)
-    seen = [one for one in by_hour if one.n]
-    between = math.fsum(one.n * (one.total / one.n - mean) ** 2 for one in seen) / scores
-    spread = max(0.0, between - len(seen) * variance / scores)
+            by_hour[at] = _together((by_hour[at], sums))
+    whole = _together(by_hour)
+    mean = whole.total / scores
+    variance = max(whole.squares / scores - mean * mean, SMALLEST_VARIANCE)
+    # Hours of a weekend that has just begun resemble each other more than those of workdays.
+    kinds = [_together(by_hour[at : at + 24]) for at in (0, 24)]
+    usual = [mean if one is None else one for one in _drawn(kinds, [mean] * 2, variance)]
+    within = whole.squares - sum(one.total * one.total / one.n for one in kinds if one.n)
+    variance = max(within / scores, SMALLEST_VARIANCE)
+    return _drawn(by_hour, [usual[at // 24] for at in range(HOURS_OF_WEEK)], variance)
+
+
+def _together(blocks: Iterable[Block]) -> Block:
+    return Block(*map(sum, zip(*blocks, strict=True)))
+
+
+def _drawn(blocks: Sequence[Block], towards: Sequence[float], variance: float) -> list[float | None]:
+    """Return the means of blocks, each drawn towards another mean; None: without a score."""
+    pairs = [(one, middle) for one, middle in zip(blocks, towards, strict=True) if one.n]
+    scores = sum(one.n for one, _ in pairs)
+    between = math.fsum(one.n * (one.total / one.n - middle) ** 2 for one, middle in pairs) / scores
+    spread = max(0.0, between - len(pairs) * variance / scores)
     return [
-        mean + spread * one.n / (spread * one.n + variance) * (one.total / one.n - mean) if one.n else None
-        for one in by_hour
+        middle + spread * one.n / (spread * one.n + variance) * (one.total / one.n - middle) if one.n else None
+        for one, middle in zip(blocks, towards, strict=True)
     ]
 
 

@@ -72,6 +72,14 @@ def test_each_hour_of_workdays_and_weekends_has_its_own():
     assert baseline.scores == 14 * HALF_HOURS * 5
 
 
+def test_the_first_saturday_says_what_a_sunday_is_like():
+    """Where a weekend is worse, its hours are not drawn towards those of workdays."""
+    baseline = _learned(6, _chance(2, lambda day, half: 0.55 if (day + 6) % 7 >= 5 else 0.8))
+    assert baseline is not None
+    assert list(baseline.expected[24:]) == [pytest.approx(0.55, abs=0.06)] * 24
+    assert list(baseline.expected[:24]) == [pytest.approx(0.8, abs=0.06)] * 24
+
+
 def test_an_hour_that_was_never_seen_is_not_known():
     baseline = _learned(5, lambda day, half: [0.5] * 5 if half not in {0, 1} else [])
 
