@@ -54,6 +54,7 @@ class MeterPort:
     def __init__(self, *, sample_rate: float | None, shutdown_timeout_s: float | None) -> None:
         self._sample_rate = sample_rate
         self._ending = PipelineEnding(shutdown_timeout_s)
+        self._flushed: tuple[object, ...] | None = None
         self.log = ErrorLog()
         front_door.serve(self.log)
         self.counters = Counters()
@@ -215,9 +216,15 @@ class MeterPort:
     def flush_at_exit(self) -> None:
         """Flush before the interpreter exits; called by ragmeter itself."""
         with self._exit_guard:
-            if not self._shut_down:
-                self._ending.flush(self.pipeline)
+            # Providers of the application may have ended since; a metric reader collects at each flush.
+            if not self._shut_down and self._flushed != self._position():
+                done = self._ending.flush(self.pipeline)
+                self._flushed = self._position() if done else None
                 self.no_data.warn_unseen(self.counters.n_captured)
+
+    def _position(self) -> tuple[object, ...]:
+        """Return what changes with each request, amendment and export."""
+        return self.counters.n_captured, self.pipeline.backlog().queue_size, self.pipeline.signs()
 
     def end_at_exit(self) -> None:
         """Stop the worker process at exit; called by ragmeter itself."""

@@ -104,8 +104,8 @@ class PipelineEnding:
         self._silence_s = SILENCE_S if given_s is None else given_s
         self._patience: Patience | None = None
 
-    def flush(self, pipeline: Pipeline) -> None:
-        """Flush within the remaining time; log a warning, once, if that is not enough."""
+    def flush(self, pipeline: Pipeline) -> bool:
+        """Flush within the remaining time; return whether it was enough. If not, log a warning, once."""
         first = self._patience is None
         patience = self._patience or Patience(self._silence_s, pipeline.signs)
         self._patience = patience
@@ -121,6 +121,7 @@ class PipelineEnding:
                 "`with RagMeter(...) as meter:`",
                 took,
             )
+        return done
 
 
 # By identity, and without a lock: a garbage collection may add a meter on any thread at any time.

@@ -175,3 +175,36 @@ def test_a_judge_known_to_be_slow_is_waited_for():
         )
 
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_provider_that_has_ended_is_not_flushed_for_nothing():
+    """One that was made after ragmeter's import ends before ragmeter's exit handler."""
+    done = run_python(
+        "-c",
+        textwrap.dedent(
+            """
+                from ragmeter import RagMeter, RagSample
+                import ragmeter.meter
+                from opentelemetry.metrics import set_meter_provider
+                from opentelemetry.sdk.metrics import MeterProvider
+                from opentelemetry.sdk.metrics.export import MetricExporter, MetricExportResult
+                from opentelemetry.sdk.metrics.export import PeriodicExportingMetricReader
+
+                class Sends(MetricExporter):
+                    ended = False
+                    def export(self, metrics_data, timeout_millis=10_000, **kwargs):
+                        print("late" if self.ended else "sent")
+                        return MetricExportResult.SUCCESS
+                    def force_flush(self, timeout_millis=10_000):
+                        return True
+                    def shutdown(self, timeout_millis=30_000, **kwargs):
+                        self.ended = True
+
+                set_meter_provider(MeterProvider([PeriodicExportingMetricReader(Sends())]))
+                meter = RagMeter(metrics=["retrieval_health"])
+                meter.submit(RagSample(question="q", contexts=["c"], answer="a"))
+                """
+        ),
+    )
+
+    assert set(done.stdout.split()) == {"sent"}, done.stderr
