@@ -31,7 +31,7 @@ _WRITTEN_OUT = (
     (re.compile(r"'ve\b"), " have"),
     (re.compile(r"'re\b"), " are"),
     (re.compile(r"'ll\b"), " will"),
-    (re.compile(r"\b(it|that|there|this|what)'s\b"), r"\1 is"),
+    (re.compile(r"\b(it|that|there|this|what|one)'s\b"), r"\1 is"),
 )
 _WORD = re.compile(rf"[{HAN}]|[^\W_]+")
 _LEAST_WORDS = 3
