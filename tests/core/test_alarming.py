@@ -164,12 +164,11 @@ def test_a_callback_that_raises_and_a_webhook_that_refuses_keep_nobody_else_from
 
 
 def test_requests_are_done_while_a_webhook_does_not_take_a_change(
-    clock: MovedClock, hook: tuple[str, type[Hook]], monkeypatch: pytest.MonkeyPatch
+    clock: MovedClock, hook: Hook, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    url, received = hook
-    received.statuses[:] = [503] * 99
+    hook.statuses[:] = [503] * 99
     monkeypatch.setattr(webhook_retry, "AT_ONCE_S", 0.0)  # as a minute later
-    with RagMeter([goodness], exporters=[InMemoryExporter()], alarms=Alarms(webhook=url)) as meter:
+    with RagMeter([goodness], exporters=[InMemoryExporter()], alarms=Alarms(webhook=hook.url)) as meter:
         _live(meter, clock, GOOD, USUAL_H)
         _live(meter, clock, BAD, 4)  # which flushes
         assert meter.port.alarming is not None
