@@ -137,7 +137,7 @@ def note_paste(run: Run, outputs: object, late_inputs: object) -> None:
     request.loose_bytes += sum(map(getsizeof, given))
 
 
-def strings_of(payload: object) -> tuple[str, ...]:
+def strings_of(payload: Any) -> tuple[str, ...]:
     """Return the strings of a payload that may contain documents: itself, a list's, those under its keys."""
     found: list[str] = []
     values: Iterable[Any] = islice(payload.values(), MOST_FOUND) if type(payload) is dict else (payload,)
