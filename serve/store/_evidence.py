@@ -7,7 +7,7 @@ not meaning; a judge's findings about a chunk are shown beside them.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -31,6 +31,7 @@ from ragmeter.metrics.text.terms import (
 
 Support = Literal["found", "partly", "missing", "unknown", "declines"]
 """Support of a sentence of the answer, by its share of words, with the thresholds of the verdict's rules.
+``partly``: also where `fact_conflict` found a fact that no chunk has beside words that chunks have.
 ``unknown``: the sentence has no word to compare, or is in another script than every chunk; ``declines``: the
 answer refuses, which needs no chunk."""
 
@@ -97,7 +98,12 @@ class Evidence:
 
 
 def evidence(
-    question: str | None, answer: str | None, contexts: Sequence[str], *, declines: bool = False
+    question: str | None,
+    answer: str | None,
+    contexts: Sequence[str],
+    *,
+    declines: bool = False,
+    conflicting: Collection[int] = (),
 ) -> Evidence:
     """Return the marks for a request.
 
@@ -106,13 +112,17 @@ def evidence(
         answer: The answer; its citation marks are ignored. None: no answer.
         contexts: The chunks' texts, by rank.
         declines: Whether the answer refuses; its sentences then need no chunk.
+        conflicting: Numbers of the answer's sentences with a fact that no chunk has.
     """
     known = [analyse(text) for text in contexts]
     for one in known:
         one.cut_by_sentence()
     said = without_marks(answer or "")
     comparable = bool(known) and share_a_script(said, known)
-    sentences = _answer_sentences(said, known, comparable=comparable)
+    sentences = tuple(
+        replace(one, support="partly") if one.support == "found" and one.number in conflicting else one
+        for one in _answer_sentences(said, known, comparable=comparable)
+    )
     if declines:
         sentences = tuple(
             one if one.support == "found" else replace(one, support="declines", supporters=())

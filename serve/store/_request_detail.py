@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -55,7 +56,7 @@ def one_request(
     values = {one.name: one.value for one in found.scores if one.status == "ok"}
     refused = is_refused(row.verdict_codes, values.get("judged_refusal", values.get("refusal")))
     nothing_found = all(one.carried for one in contexts) and values.get("empty_retrieval") == 1.0
-    marked = _marked(row.question, answer, contexts, nothing_found, refused)
+    marked = _marked(row.question, answer, contexts, nothing_found, refused, _conflicting(found.scores))
     same = _same_question(database, row, question, deployed)
     steps, documents = stages_of(stages)
     gap = None if row.verdict in (None, "good") else gap_of(row.run_id)
@@ -119,6 +120,7 @@ def _marked(
     contexts: Sequence[ContextView],
     nothing_found: bool,
     refused: bool,
+    conflicting: Collection[int],
 ) -> Evidence | None:
     """Return the marks of a request's texts, or None if no text was captured."""
     if answer is None and all(one.text is None for one in contexts):
@@ -127,7 +129,14 @@ def _marked(
         # Chunks without texts are unknown, which does not mean that the answer rests on nothing.
         return Evidence(answer=unknown_sentences(answer or ""))
     # Chunks without a text keep their position, as marks refer to chunks by rank.
-    return evidence(question, answer, [one.text or "" for one in contexts], declines=refused)
+    texts = [one.text or "" for one in contexts]
+    return evidence(question, answer, texts, declines=refused, conflicting=conflicting)
+
+
+def _conflicting(scores: Iterable[ScoreView]) -> set[int]:
+    """Return the numbers of the answer's sentences in which `fact_conflict` found a fact that no chunk has."""
+    items = (item for one in scores if one.name == "fact_conflict" for item in one.items)
+    return {int(found[1]) for item in items if (found := re.match(r"sentence-(\d{1,9})-fact", item.id))}
 
 
 def _usual(

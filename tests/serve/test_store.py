@@ -18,6 +18,7 @@ from served import until
 from stored import BAD, CHUNKS, GOOD, ask, dropped, moved, pieces_of, scored, store, tables, told
 
 from ragmeter import RagMeter, RunsLostError, TryLaterError
+from ragmeter.exporters.memory import InMemoryExporter
 from ragmeter.metrics import ConfigurationError
 from ragmeter.serve.store import Reader, Store, StoreOptions
 from ragmeter.serve.store.views import Filters
@@ -135,6 +136,19 @@ def test_a_request_is_read_as_it_was_told(runs, fresh):
         assert scores[name].definition == score.definition
         assert scores[name].range == score.range
         assert scores[name].summary == score.summary
+
+
+def test_a_sentence_with_a_fact_that_no_chunk_has_is_supported_in_part(tmp_path):
+    results = InMemoryExporter()
+    with RagMeter(exporters=[results]) as meter, meter.request("How long is the tour, and where?") as one:
+        one.retrieved(["The guided tour of the museum takes 45 minutes. It begins at the northern gate."])
+        one.answered("The guided tour of the museum takes 50 minutes. It begins at the northern gate.")
+    with store(tmp_path / "serve.db") as kept:
+        for request in told(results.results):
+            kept.take(request)
+        marked = kept.reader().request(results.results[0].run.run_id).evidence
+
+    assert [sentence.support for sentence in marked.answer] == ["partly", "found"]
 
 
 def test_what_is_scored_here_reads_as_what_is_told_from_elsewhere(runs, fresh):
