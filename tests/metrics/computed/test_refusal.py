@@ -18,6 +18,7 @@ def refusal(answer, **fields):
         ("Sorry, I can't find that. Please contact support.", 1.0, "refused"),
         ("В документах нет ответа на этот вопрос.", 1.0, "refused"),
         ("文档中没有提到价格。", 1.0, "refused"),
+        ("The passages don't state a price, but rather describe the route of the ferry.", 1.0, "refused"),
         ("I have no information about fees. The limit is 5 GB.", 0.5, "partial"),
         ("The limit is 5 GB. I have no information about fees. It is new.", 0.5, "partial"),
         ("It is new. It is red. It is big. I have no information about fees. It is old.", 0.0, "answered"),
