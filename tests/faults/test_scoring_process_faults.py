@@ -425,13 +425,16 @@ def test_after_three_hundred_interrupts_nothing_is_in_flight():
         meter.submit(SAMPLE)
         assert meter.flush(60)
         signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell may have it ignored
+        begun = threading.Event()
         def strike():
+            begun.wait()
             while not over:
                 time.sleep(0.004 * chance.random())
                 signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
         threading.Thread(target=strike, daemon=True).start()
         while not over:
             try:
+                begun.set()
                 while struck < 300:
                     meter.submit(SAMPLE)
                     meter.flush(0.002 * chance.random())
