@@ -72,7 +72,7 @@ class _Process:
         words = None if self._display is None else self._display.words
         if words:
             counts = ", ".join(f"{count} {word}" for word, count in words.items())
-            _say(f"{counts}; look at {self._plan.url}")
+            _say(f"{counts}{' in this process' if _has_workers() else ''}; look at {self._plan.url}")
             return
         own = self._display is not None and not self._display.is_attached
         seen = "no RAG request was seen" + (" by the program's own meter" if own else "")

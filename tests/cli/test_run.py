@@ -237,7 +237,9 @@ def test_the_last_line_is_the_programs_alone(in_place, folder, otlp):
     done = in_place("run", "--otlp", otlp.url, "shop_bot.py")
 
     assert len(re.findall(r" trace [0-9a-f]{32}$", done.stderr, re.MULTILINE)) == 2, done.stderr
-    assert len(re.findall("^ragmeter run: 1 .*; look at", done.stderr, re.MULTILINE)) == 1, done.stderr
+    assert len(re.findall("^ragmeter run: 1 .* in this process; look at", done.stderr, re.MULTILINE)) == 1, (
+        done.stderr
+    )
     assert done.stderr.count("ragmeter run: ") == 2, done.stderr
 
 
