@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import cast
 
 from ragmeter.adapters._snapshots import ContextSnapshot
-from ragmeter.adapters.reading.route import Passage, Paste, Route, counted, runs_around
+from ragmeter.adapters.reading.route import Passage, Paste, Route, last_attempts, runs_around
 from ragmeter.adapters.reading.step import Step
 
 from ._state import OpenRequest, RetrievalNote, Run
@@ -17,12 +17,12 @@ from ._state import OpenRequest, RetrievalNote, Run
 
 def counted_retrievals(request: OpenRequest, answering: Step | None) -> tuple[list[RetrievalNote], bool]:
     """Return the retrievals that count, in start order, and whether passages replace them."""
-    notes = counted(note for note in request.retrievals if _is_outermost(note))
+    notes = last_attempts(note for note in request.retrievals if _is_outermost(note))
     if notes:
         return notes, False
     if request.options.strict or not request.llms:
         return [], False
-    return counted(_passage_retrievals(request, answering)), True
+    return last_attempts(_passage_retrievals(request, answering)), True
 
 
 def _is_outermost(note: RetrievalNote) -> bool:

@@ -103,6 +103,7 @@ def document_lists(payload: Any) -> dict[str, Sequence[Any]]:
     if payload is None or issubclass(kind, (str, bytes)):
         return {}
     if issubclass(kind, (list, tuple)):
+        # The usual list of documents is known without further calls, of which each costs the request.
         first: Any = payload[0] if 0 < len(payload) <= MOST_FOUND else None
         plain = _may_be_asked(type(first)) and type(getattr(first, "page_content", None)) is str  # type: ignore[arg-type]  # classes are hashable
         documents = payload if plain else _documents_in(payload)

@@ -43,7 +43,7 @@ from ._state import Attachment, Ending, OpenRequest, current_family, found_alone
 IGNORE_TAG = "ragmeter:ignore"
 """A request or retriever with this tag is not captured."""
 
-ID_KEYS = frozenset({*CONVERSATION_KEYS, *USER_KEYS})
+_ID_KEYS = frozenset({*CONVERSATION_KEYS, *USER_KEYS})
 
 NOTE_KEY = "ragmeter"
 """Key of the nested dictionary in a config's metadata."""
@@ -97,7 +97,7 @@ def _look_back(attached: Attachment, request: OpenRequest, span: Span | None) ->
     scope, metadata, run_id = request.scope or NOTHING_SAID, request.metadata, request.root.run_id
     is_own = span is None or is_workflow(span) or is_retrieval(span)
     conversation_id, user_id = scope.conversation_id, scope.user_id
-    if not ID_KEYS.isdisjoint(metadata):
+    if not _ID_KEYS.isdisjoint(metadata):
         conversation_id = conversation_id or first_text(metadata, CONVERSATION_KEYS)
         user_id = user_id or first_text(metadata, USER_KEYS)
     parent = None if is_own else request.parent_span

@@ -39,14 +39,15 @@ def with_shapes(reads: Mapping[str, Read], tree: SpanTree) -> dict[str, Read]:
     prompt_texts = {
         letters_of(text) for read in models for role, text in read.reader.prompt(read.span) if role == "tool"
     }
+    hits = {key: rows for key, read in reads.items() if (rows := hits_in(read.span))}
     tools = [
         read
-        for read in reads.values()
+        for key, read in reads.items()
         if not read.span.failed
         and (
             (read.role == "tool" and _gives(read) is not False)
             or (read.role == "step" and (_gives(read) or _is_in_prompt(read, prompt_texts)))
-            or hits_in(read.span)
+            or key in hits
         )
     ]
     if not tools:
@@ -58,7 +59,7 @@ def with_shapes(reads: Mapping[str, Read], tree: SpanTree) -> dict[str, Read]:
     within: dict[str | None, list[object]] = {}
     results: list[tuple[int, object]] = []
     for read in tools:
-        result = hits_in(read.span) or read.reader.result(read.span)
+        result = hits.get(read.span.span_id) or read.reader.result(read.span)
         key = caller[read.span.span_id]
         results.append((reads[key or read.span.span_id].span.started_ns, result))
         within.setdefault(key, []).append(result)
@@ -67,7 +68,7 @@ def with_shapes(reads: Mapping[str, Read], tree: SpanTree) -> dict[str, Read]:
         **reads,
         **{
             read.span.span_id: Read(read.span, ANY_SPAN, "retrieval")
-            if hits_in(read.span)
+            if read.span.span_id in hits
             else Read(read.span, read.reader, read.role, ANY_TOOL)
             for read, documents in zip(tools, shaped, strict=True)
             if documents

@@ -91,7 +91,7 @@ def runs_around(run: Run | None) -> list[Run]:
     return around
 
 
-def counted(notes: Iterable[N]) -> list[N]:
+def last_attempts(notes: Iterable[N]) -> list[N]:
     """Return retrievals in start order, without attempts that failed and were followed by another one."""
     notes = sorted(notes, key=lambda note: note.run.order)
     attempts = [failed_attempt(note.run) for note in notes]

@@ -40,7 +40,7 @@ def overloaded(folder, seconds, before=0):
             Sender(over_http(server.http), bodies.scored, numbers[6]),
             Sender(over_grpc(server.grpc), bodies.scored, numbers[7]),
         ]
-        until(lambda: all(sender.refused >= 20 for sender in senders), what="nobody is refused")
+        until(lambda: all(sender.refused >= 20 for sender in senders), what="each sender is refused")
         full_mb = most_mb = server.memory_mb()
         began = time.monotonic()
 
