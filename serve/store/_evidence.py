@@ -119,15 +119,16 @@ def evidence(
         one.cut_by_sentence()
     said = without_marks(answer or "")
     comparable = bool(known) and share_a_script(said, known)
-    sentences = tuple(
-        replace(one, support="partly") if one.support == "found" and one.number in conflicting else one
-        for one in _answer_sentences(said, known, comparable=comparable)
-    )
+    sentences = _answer_sentences(said, known, comparable=comparable)
     if declines:
         sentences = tuple(
             one if one.support == "found" else replace(one, support="declines", supporters=())
             for one in sentences
         )
+    sentences = tuple(
+        replace(one, support="partly") if one.support == "found" and one.number in conflicting else one
+        for one in sentences
+    )
     asked = analyse(question or "")
     topics = asked.memoize(topic_terms) if question else []
     readable = bool(topics) and share_a_script(asked, known)

@@ -55,6 +55,13 @@ def test_between_two_scripts_shared_words_say_nothing():
     assert [one.words_found for one in found.chunks] == [None, None]
 
 
+def test_a_conflict_beside_a_refusal_stays_marked():
+    said = "The tower was built in 1889. The price is unknown."
+    found = evidence(None, said, CHUNKS, declines=True, conflicting={1})
+
+    assert [one.support for one in found.answer] == ["partly", "declines"]
+
+
 def test_after_an_empty_retrieval_everything_is_missing():
     found = evidence("Who?", "Gustave Eiffel.", [])
 
