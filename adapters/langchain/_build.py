@@ -6,9 +6,10 @@ documents that reached the model.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from ragmeter.adapters._parts import read_parts, runs_of
 from ragmeter.adapters._request_name import request_name
 from ragmeter.adapters._snapshots import ContextSnapshot
 from ragmeter.adapters._stores import source_of
@@ -68,14 +69,22 @@ def build_run(
         lookout: Records unreadable results, and requests that never retrieved.
     """
     try:
+        read_parts(request.retrievals)
         are_read = read_results(request.retrievals, lookout)
         given = (given_contexts, output_contexts)
         run = _run_of(request, ending, output, given, lookout, are_read=are_read)
-        if run is None:
+        if run is None and not request.is_part:
             note_unseen(lookout, request)
         return run
     finally:
         request.dissolve()
+
+
+def read_part(request: OpenRequest, build: Callable[[], RagRun | None]) -> tuple[RagRun | None, Sequence[Step]]:
+    """Return the run of a request that is a part of another framework's, and its calls."""
+    request.is_part = True
+    calls, unfinished = steps_of(request)
+    return build(), [*calls, *unfinished]
 
 
 def _run_of(
@@ -102,10 +111,11 @@ def _run_of(
     queries = [str(note.query) for note in notes if isinstance(note.query, str)]
     question = _question(request, notes, queries, asked)
     rule: ContextsBy = "runs"
-    began_with: list[RagRun] = []
+    began_with = runs_of(notes)
     are_known = any(note.contexts is not None for note in notes)
     route = follow(request, notes if are_known else (), answering, answer, joins=not made_of_passages)
-    contexts = route.documents if are_known else None if notes else output_contexts
+    within = [item for note in notes if note.part is not None for item in note.contexts or ()]
+    contexts = (*route.documents, *within) if are_known else None if notes else output_contexts
     if given_contexts is not None:
         contexts, rule = given_contexts, "given"
     elif not are_read:  # with only a part of the retrieved documents readable, contexts are unknown
@@ -118,7 +128,7 @@ def _run_of(
         contexts = _in_prompts(request, seen, (), request.handed, question, answer) or None
         rule = "prompt"
         if contexts is not None:
-            began_with = take_shown(
+            began_with += take_shown(
                 request.before,
                 UNKNOWN_SURROUNDINGS if request.alone is None else request.alone.around,
                 shown=lambda one: [
@@ -127,7 +137,7 @@ def _run_of(
                 was_asked=lambda query: stands_in(query, asked),
                 is_label=is_label(answer or ""),
             )
-    if contexts is None and not notes:
+    if contexts is None and not notes and not request.is_part:
         name = _name(request) or ""
         contexts = lookout.documents_shown(calls, name, question, answer, request.filled) or None
         rule = "prompt"
@@ -162,7 +172,7 @@ def _run_of(
         framework="langchain",
         started_ns=request.root.started_ns,
         ended_ns=max(ending.ended_ns, request.root.started_ns),
-        retrievals=tuple([_retrieval(note, ending, shared) for note in notes]),
+        retrievals=tuple([_retrieval(note, ending, shared) for note in notes if note.part is None]),
         parent=request.parent_span,
         target=request.target,
         conversation_id=scope.conversation_id or _id_of(request, CONVERSATION_KEYS),

@@ -10,6 +10,7 @@ import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from ragmeter.adapters._parts import with_calls_of
 from ragmeter.adapters.reading.calls import MAX_CALLS, UNFINISHED
 from ragmeter.adapters.reading.fields import ROLES
 from ragmeter.adapters.reading.prompts import Sent, texts_of_content
@@ -56,7 +57,8 @@ def steps_of(request: OpenRequest) -> tuple[list[Step], list[Step]]:
     steps = [_step(note.run, _words(note), note) for note in notes]
     last = notes[-1].run.order if notes else -1
     late = [run for run in request.unfinished() if run.sent and run.order > last]
-    return steps, [_step(run, UNFINISHED) for run in sorted(late, key=lambda run: run.order)]
+    unfinished = [_step(run, UNFINISHED) for run in sorted(late, key=lambda run: run.order)]
+    return with_calls_of(request.parts, steps) if request.parts else steps, unfinished
 
 
 def _step(run: Run, said: str | Unknown | None, note: LlmNote | None = None) -> Step:

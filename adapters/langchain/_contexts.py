@@ -63,12 +63,16 @@ def follow(
     *,
     joins: bool,
 ) -> Route[ContextSnapshot]:
-    """Follow the retrieved documents through the functions between; `joins` as in `Route.follow`."""
+    """Follow the retrieved documents through the functions between; `joins` as in `Route.follow`.
+
+    Those of another framework's request have passed its own stages.
+    """
+    notes = [note for note in notes if note.part is None]
     counts = set(map(id, notes))
     others = [
         note
         for note in (*request.nested, *request.retrievals)
-        if id(note) not in counts and note.error_type is None
+        if id(note) not in counts and note.error_type is None and note.part is None
     ]
     route: Route[ContextSnapshot] = Route(notes, others)
     if request.options.strict:
@@ -88,7 +92,9 @@ def follow(
 
 def _pastes(request: OpenRequest, answer: str | None) -> list[Paste]:
     """Return the texts that functions made of documents, without the replies of models and the answer."""
-    said = {id(run) for note in request.llms for run in runs_around(note.run)}
+    speaking = [note.run for note in request.llms]
+    speaking += [note.run for note in request.retrievals if note.part is not None]
+    said = {id(one) for run in speaking for one in runs_around(run)}
     whole = (answer or "").strip()
     pastes: list[Paste] = []
     for paste in request.pastes:

@@ -50,17 +50,13 @@ from ._state import (
     RetrievalNote,
     Run,
     active_retriever,
+    current_config,
     current_family,
     default_attachment,
 )
 
 if TYPE_CHECKING:
     from ._handler import RagMeterCallbackHandler
-
-try:
-    from langchain_core.runnables.config import var_child_runnable_config
-except ImportError:  # not promised by LangChain: without it, fallbacks are requests of their own
-    var_child_runnable_config = None  # type: ignore[assignment]
 
 
 COUNTED_FROM = 16 * 1024
@@ -102,7 +98,7 @@ def on_start(  # noqa: PLR0915 -- what `start` does
             runs, key = attached.runs, run_id.int
             if key in runs:
                 return
-            parent = (parent_run_id and runs.get(parent_run_id.int)) or _run_around(runs)
+            parent = (parent_run_id and runs.get(parent_run_id.int)) or attached.run_around()
             if event.get("run_type") in _PASSING:
                 # It neither retrieves nor replies, but runs below it belong to its request.
                 if parent is not None:
@@ -140,12 +136,8 @@ def on_start(  # noqa: PLR0915 -- what `start` does
             if request.ignored:
                 return
             if run is not request.root:
-                if (
-                    run.parent is request.root
-                    and request.config is None
-                    and var_child_runnable_config is not None
-                ):
-                    request.config = var_child_runnable_config.get() or _NO_CONFIG
+                if run.parent is request.root and request.config is None and current_config is not None:
+                    request.config = current_config.get() or _NO_CONFIG
                 if request.target is None and ambient_context() is not request.context:
                     look_for_workflow(request)
                 if kind == "chain":
@@ -376,19 +368,6 @@ def run_failed(
         run.failed = True
     if run is request.root:
         end_request(attached, request, now, None, error, event)
-
-
-def _run_around(runs: Mapping[int, Run]) -> Run | None:
-    """Return the run that encloses the current code by LangChain's own context variable.
-
-    It is right where the parent id is missing: for the attempts of ``with_fallbacks``
-    (langchain#36072) and for chains that user code calls with explicit callbacks.
-    """
-    if var_child_runnable_config is None:
-        return None
-    config = var_child_runnable_config.get() or {}
-    parent = getattr(config.get("callbacks"), "parent_run_id", None)
-    return runs.get(parent.int) if isinstance(parent, UUID) else None
 
 
 def _comes_too_late(run_id: UUID, parent_run_id: UUID) -> bool:

@@ -26,6 +26,7 @@ from ragmeter.adapters._other_spans import (
     keeps_spans,
     openinference_span,
 )
+from ragmeter.adapters._parts import NOT_CAPTURED, enclosure_around
 from ragmeter.adapters._snapshots import bytes_of_new
 from ragmeter.adapters._unseen import may_show
 from ragmeter.adapters.reading.fields import CONVERSATION_KEYS, USER_KEYS, Reader
@@ -34,7 +35,7 @@ from ragmeter.requests.lone_retrieval import LoneRetrieval, Surroundings, recent
 from ragmeter.requests.scope import current_scope, is_suppressed
 
 from ._answers import note_output
-from ._build import NOTHING_SAID, build_run, first_text, has_retrieved
+from ._build import NOTHING_SAID, build_run, first_text, has_retrieved, read_part
 from ._passages import documents_beside_answer, documents_given
 from ._payloads import Question, document_lists, field_of, find_question, last_refusal, snapshot_documents
 from ._results import note_unseen
@@ -61,6 +62,12 @@ def begin_request(attached: Attachment, request: OpenRequest, event: Mapping[str
     if is_suppressed() or (tags and IGNORE_TAG in tags):
         request.ignored = True
         return
+    if len(attached.finders) > 1 and (within := enclosure_around(attached.finders, "langchain")) is not None:
+        request.within, request.clock = within, within.clock
+        request.root.order = next(request.clock)
+        if within is NOT_CAPTURED:
+            request.ignored = True
+            return
     if metadata:
         # A copy: the application may reuse the dictionary. Only the root's counts.
         request.metadata = dict(metadata)
@@ -75,7 +82,7 @@ def begin_request(attached: Attachment, request: OpenRequest, event: Mapping[str
         request.parent_span = span.get_span_context()
         if is_workflow(span):
             request.target = request.parent_span
-    if not options.strict:
+    if not (options.strict or request.within):
         _look_back(attached, request, span)
     request.inputs = inputs
     if request.root.kind in ("chain", "tool"):
@@ -164,7 +171,7 @@ def _offer_request(
         output_contexts = documents_beside_answer(outputs, request.inputs)
     if known or output_contexts is not None:
         attached.lookout.looks -= attached.lookout.looks > 0
-    elif options.strict or not may_show(note.run.sent for note in request.llms):
+    elif request.within is None and (options.strict or not _may_show(request)):
         note_unseen(attached.lookout, request)
         request.dissolve()
         return
@@ -190,22 +197,34 @@ def _offer_request(
         request.dissolve()
         return
     texts = (request.question.text, output.text, *map(_TEXT_OF, output.strings))
+    size_bytes += request.loose_bytes + sum(map(getsizeof, filter(None, texts)))
     span = request.target or request.parent_span
     if span is not None:
         captured.note(request.target, request.parent_span, request.root.started_ns)
+    build = partial(build_run, request, ending, output, given, output_contexts, attached.lookout)
+    if request.within is not None and request.within.offer(
+        partial(read_part, request, build), retrieved=bool(known or output_contexts), size_bytes=size_bytes
+    ):
+        return
     meter.port.offer(
-        partial(build_run, request, ending, output, given, output_contexts, attached.lookout),
+        build,
         run_id=request.before[-1].run_id
         if request.before
         else request.root.run_id,  # both or neither is sampled
         trace_id=None if span is None else span.trace_id,
-        size_bytes=size_bytes + request.loose_bytes + sum(map(getsizeof, filter(None, texts))),
+        size_bytes=size_bytes,
         scope=request.scope,
-        alone=None if request.llms or request.alone is None else _ended(request, request.alone),
+        alone=None if request.llms or request.parts else _ended(request, request.alone),
     )
 
 
-def _ended(request: OpenRequest, alone: LoneRetrieval) -> LoneRetrieval | None:
+def _may_show(request: OpenRequest) -> bool:
+    return bool(request.parts) or may_show(note.run.sent for note in request.llms)
+
+
+def _ended(request: OpenRequest, alone: LoneRetrieval | None) -> LoneRetrieval | None:
+    if alone is None:
+        return None
     asked = [note.query for note in request.retrievals if isinstance(note.query, str)]
     found = tuple([item for note in request.retrievals for item in note.contexts or ()])
     return alone.end(asked[0] if asked else None, found, is_paused=request.interrupted)

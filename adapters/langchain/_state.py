@@ -3,18 +3,21 @@
 `_events` records every start and end in an `Attachment`; `_build` reads the record of an ended request.
 Handlers are cheap and may be created per request; they share an `Attachment`, one per meter, which pickled
 handlers find by a token: so a handler attached twice, or two handlers of one meter, still yield one request.
-Runs are identified by id only, never by thread, task or instance. Imports nothing of LangChain and does no
-work on texts: records hold references and shallow copies.
+Runs are identified by id only, never by thread, task or instance. Imports only a context variable of LangChain
+and does no work on texts: records hold references and shallow copies.
 """
 
 from __future__ import annotations
 
 import sys
+import time
 import uuid
 import weakref
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import count
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -26,6 +29,7 @@ from ragmeter import RagMeter
 from ragmeter._runtime.guard import Guard
 from ragmeter.adapters import default_meter
 from ragmeter.adapters._open_requests import OpenRequests
+from ragmeter.adapters._parts import NOT_CAPTURED, Enclosure, InnerRequest, register
 from ragmeter.adapters._snapshots import ContextSnapshot
 from ragmeter.adapters._unseen import GaveOut, Lookout, RetrievalRules, Who
 from ragmeter.adapters.reading import route
@@ -40,6 +44,13 @@ from ._payloads import Question
 
 if TYPE_CHECKING:
     from ragmeter.adapters.opentelemetry import RetrievalTool
+
+current_config: ContextVar[Any] | None = None
+"""LangChain's own variable: the configuration of the run around the current code."""
+with suppress(ImportError):  # not promised by LangChain: without it, fallbacks are requests of their own
+    from langchain_core.runnables.config import var_child_runnable_config
+
+    current_config = var_child_runnable_config
 
 
 MAX_LIVE_RUNS = 4096
@@ -173,6 +184,8 @@ class RetrievalNote:
     retriever: object = None
     """LangChain's own object, in which the worker reads the searched source."""
     target: SpanContext | None = None
+    part: InnerRequest | None = None
+    """The request of another framework that retrieved."""
 
     @property
     def who(self) -> Who:
@@ -233,6 +246,12 @@ class OpenRequest:
     """The output of tools and functions while nothing was retrieved."""
     shaped: Sequence[RetrievalNote] = ()
     """Unnamed tools: their results may have a document's shape."""
+    parts: Sequence[InnerRequest] = ()
+    """Requests of other frameworks within it."""
+    within: Enclosure | None = None
+    """The request of another framework around it."""
+    is_part = False
+    """Whether that one reads it."""
     loose_bytes = 0
     """Bytes of recorded strings that are not counted in the table yet."""
     reader: Run | None = None
@@ -268,7 +287,7 @@ class OpenRequest:
     def __init__(self, options: Options) -> None:
         self.options = options
         self.most_members = MAX_LIVE_RUNS
-        self.clock = count()
+        self.clock: Iterator[int] = count()
         self.family = Family()
         self.retrievals: list[RetrievalNote] = []
         self.pastes: list[Paste] = []
@@ -306,7 +325,8 @@ class OpenRequest:
             note.run.nested = None
         self.retrievals, self.nested, self.passages, self.llms = [], [], [], []
         self.pastes, self.calls, self.given, self.shaped = [], [], [], []
-        self.reader = self.hidden = None
+        self.reader = self.hidden = self.within = None
+        self.parts = ()
         self.root = _NO_RUN
 
 
@@ -350,6 +370,44 @@ class Attachment:
         self.on_annotate = meter.port.guard("langchain.annotate")
         self.on_override = meter.port.guard("langchain.override")
         self.on_span_lookup = meter.port.guard("langchain.target_span")
+        self.finders = register(meter, "langchain", self)
+
+    def run_around(self) -> Run | None:
+        """Return the run that encloses the current code by LangChain's own context variable.
+
+        It is right where the parent id is missing: for the attempts of ``with_fallbacks``
+        (langchain#36072) and for chains that user code calls with explicit callbacks.
+        """
+        if current_config is None:
+            return None
+        config = current_config.get() or {}
+        parent = getattr(config.get("callbacks"), "parent_run_id", None)
+        return self.runs.get(parent.int) if isinstance(parent, UUID) else None
+
+    def enclosure(self) -> Enclosure | None:
+        """Return the request around the current code; one of a tool alone has no answer, and is none."""
+        retriever, run = self.runs.get(active_retriever.get() or 0), self.run_around()
+        if retriever is not None and retriever.open:
+            return NOT_CAPTURED
+        if run is None or run.request.root.kind == "tool":
+            return None
+        if run.request.ignored or run.retriever is not None:
+            return NOT_CAPTURED
+        return Enclosure(run.request.clock, partial(self._take_part, run))
+
+    def _take_part(self, around: Run, part: InnerRequest) -> bool:
+        request = around.request
+        if request.family.closed:
+            return False
+        request.note("parts", part)
+        if part.retrieved:
+            run = Run()
+            run.request, run.kind, run.parent, run.order = request, "retriever", around, next(request.clock)
+            note = RetrievalNote(run, part=part, ended_ns=time.time_ns(), ended_order=next(request.clock))
+            request.retrievals.append(note)
+            note.note_around()
+        self.requests.grow(request.root.key, part.size_bytes)
+        return True
 
     def annotate(self, run_id: UUID, note: Mapping[str, Any]) -> None:
         """Store a note for the request with this root run."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ragmeter.adapters._parts import read_parts, runs_of
 from ragmeter.adapters._request_name import request_name
 from ragmeter.adapters._snapshots import ContextSnapshot
 from ragmeter.adapters._unseen import Lookout, read_results
@@ -37,7 +38,8 @@ _EMPTY = "Empty Response"
 def build_run(ended: Notes, lookout: Lookout) -> RagRun | None:
     """Build the run of an ended request, or None if it never retrieved, which `lookout` records."""
     ended.leave_out_failures()
-    calls = steps_of(ended.calls)
+    calls = steps_of(ended.calls, ended.parts)
+    read_parts(ended.retrievals)
     scope = ended.scope or _NOTHING_SAID
     question = ended.question if scope.question is None else scope.question
     retrieved = note_shaped(ended, calls)
@@ -62,6 +64,8 @@ def build_run(ended: Notes, lookout: Lookout) -> RagRun | None:
     if given is not None:
         reached = Reached(given)
     elif not retrieved:
+        if ended.is_part:
+            return None
         shown = lookout.documents_shown(calls, ended.name or "", question, answer)
         if not shown:
             note_unseen(lookout, ended)
@@ -72,7 +76,11 @@ def build_run(ended: Notes, lookout: Lookout) -> RagRun | None:
     nodes, left_out, by_prompt = reached
     shared = SharedContexts()
     contexts = None if nodes is None else shared.of(nodes)
-    retrievals = tuple(_retrieval(item, shared) for item in ended.retrievals if item.run.scope not in left_out)
+    retrievals = tuple(
+        _retrieval(item, shared)
+        for item in ended.retrievals
+        if item.part is None and item.run.scope not in left_out
+    )
     stages = followed(ended.trail, nodes if by_prompt else None, left_out).stages
     run = RagRun(
         sample=RagSample(
@@ -102,7 +110,15 @@ def build_run(ended: Notes, lookout: Lookout) -> RagRun | None:
         framework_metadata=ended.tags,
         error_type=ended.error_type,
     )
-    return with_retrievals(run, _take_before(ended, calls, run.sample, nodes or ()))
+    parts = runs_of(ended.retrievals)
+    return with_retrievals(run, parts or _take_before(ended, calls, run.sample, nodes or ()))
+
+
+def read_part(ended: Notes, lookout: Lookout) -> tuple[RagRun | None, Sequence[Step]]:
+    """Return the run of a request that is a part of another framework's, and its calls."""
+    ended.is_part = True
+    run = build_run(ended, lookout)
+    return run, steps_of(ended.calls, ended.parts)
 
 
 def _take_before(

@@ -11,6 +11,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from ragmeter.adapters._parts import InnerRequest, with_calls_of
 from ragmeter.adapters.reading.calls import UNHEARD
 from ragmeter.adapters.reading.fields import ROLES, strings_in
 from ragmeter.adapters.reading.prompts import Sent, texts_of_content
@@ -99,11 +100,11 @@ def response_id_in(result: object) -> str | None:
     return found if isinstance(found, str) and found else None
 
 
-def steps_of(calls: Sequence[CallNote]) -> list[Step]:
+def steps_of(calls: Sequence[CallNote], parts: Sequence[InnerRequest] = ()) -> list[Step]:
     """Convert model calls to `Step`s; their position in the order of events replaces the time."""
-    return [
+    own = [
         Step(
-            id=str(place),
+            id=str(call.started),
             started_ns=call.started,
             ended_ns=call.started,
             messages=tuple(
@@ -115,8 +116,9 @@ def steps_of(calls: Sequence[CallNote]) -> list[Step]:
             refusal=call.refusal,
             response_id=call.response_id,
         )
-        for place, call in enumerate(calls)
+        for call in calls
     ]
+    return with_calls_of(parts, own) if parts else own
 
 
 def _words_of(call: CallNote) -> str | None:

@@ -52,6 +52,9 @@ def nodes_that_reached(ended: Notes, calls: Sequence[Step], answer: str | None, 
     parts = {scope: without_repetitions(lists[scope]) for scope in sorted(lists, key=lambda run: run.order)}
     if handed:
         parts.setdefault(ended.top, handed)
+    for note in ended.retrievals:
+        if note.part is not None and note.contexts:
+            parts[note.run] = note.contexts
     if not parts:
         return Reached(
             joined(passed.contexts for passed in ended.trail if isinstance(passed, Synthesis)) or None

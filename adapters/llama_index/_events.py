@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from ragmeter.adapters._open_requests import OpenRequests, reported_once, scope_around
 from ragmeter.adapters._other_spans import captured
+from ragmeter.adapters._parts import NOT_CAPTURED, Enclosure, enclosure_around, register
 from ragmeter.adapters._unseen import Lookout, RetrievalRules, may_show
 from ragmeter.adapters.reading.fields import OutputString, strings_in
 from ragmeter.adapters.reading.prompts import Sent, new_bytes
@@ -28,17 +29,15 @@ from ragmeter.requests.scope import is_suppressed
 from ragmeter.requests.size import weight_of
 
 from ._answers import Answer, Readers, answer_of, inputs_of, source_ids_of
-from ._build import build_run
+from ._build import build_run, read_part
 from ._callers import is_preparation
 from ._calls import is_flattened, messages_of
 from ._passages import begin_step, end_step, is_of_application, is_workflow_step
 from ._payloads import (
-    NO_FACTS,
     ROOT_KINDS,
     Kind,
     Nodes,
     TextMode,
-    describe_tools,
     is_combining,
     kind_of,
     node_ids,
@@ -46,12 +45,12 @@ from ._payloads import (
     nodes_of,
     payload_of,
     question_of,
-    retriever_facts,
     searched_for,
     snapshot_nodes,
 )
 from ._results import begin_result, end_result, note_given, note_unseen
-from ._state import CallNote, Frame, LlamaRequest, LlamaRun, Output, Postprocessed, RetrievalNote, Synthesis
+from ._retrievals import begin_retrieval, end_retrieval, nested_retrieval
+from ._state import CallNote, Frame, LlamaRequest, LlamaRun, Output, Postprocessed, Synthesis
 from ._streams import StreamedText, being_read, watch
 
 if TYPE_CHECKING:
@@ -81,6 +80,7 @@ class SpanFollower:
         text_mode: The form of a node's text.
         is_engine: Requests count only if such an instance takes part; None: all count.
         active_tags: Returns the instrument tags in force.
+        active_span: Returns the id of the span around the current code.
         readers: The application's own functions.
         name: Name of the requests; None: the callee's class.
         rules: The tools and functions that retrieve; None: no rules.
@@ -94,6 +94,7 @@ class SpanFollower:
         text_mode: TextMode,
         is_engine: Callable[[Any], bool] | None,
         active_tags: Callable[[], Mapping[str, Any]],
+        active_span: Callable[[], str | None],
         readers: Readers,
         name: str | None = None,
         rules: RetrievalRules | None = None,
@@ -104,9 +105,11 @@ class SpanFollower:
         self._rules = rules
         self._lookout = Lookout(meter, "llama_index", "RagMeterHandler(meter, {})")
         self._once = reported_once(meter)
+        self._finders = register(meter, "llama_index", self)
         self._text_mode: TextMode = text_mode
         self._is_engine = is_engine
         self._active_tags = active_tags
+        self._active_span = active_span
         self._readers = readers
         self._frames: dict[str | None, Frame | None] = {}
         self._requests: OpenRequests[str, LlamaRequest] = OpenRequests(self._evict, **open_requests)
@@ -176,7 +179,7 @@ class SpanFollower:
             end_step(frame, frame.step, result, self._text_mode)
             frame.request.trail.append(frame.step)
         elif kind == "retrieve":
-            self._end_retrieval(frame, result)
+            end_retrieval(frame, result, self._text_mode)
         elif kind == "postprocess" and isinstance(result, (list, tuple)):
             taken, left = node_ids(nodes_of(arguments)), snapshot_nodes(result, self._text_mode)
             name = id_.partition(".")[0]
@@ -199,6 +202,21 @@ class SpanFollower:
         if frame.is_root:
             frame.request.root_left()
             self._fail(frame.request, error)
+
+    def enclosure(self) -> Enclosure | None:
+        """Return the request around the current code; the rest of a workflow's caller is not within it."""
+        text, id_ = being_read.get(), self._active_span()
+        request = None if text is None else text.owner
+        if isinstance(request, LlamaRequest) and self._requests.get(request.run_id) is request:
+            return Enclosure(request.clock, partial(request.take_part, request.top))
+        if id_ not in self._frames:
+            return None
+        frame = self._frames[id_]
+        if frame is None or frame.retrieval is not None:
+            return NOT_CAPTURED
+        if frame.request.returned or (frame.kind == "run" and frame.id == id_):
+            return None
+        return Enclosure(frame.request.clock, partial(frame.request.take_part, frame.run))
 
     def announce(self, id_: str | None) -> None:
         """Record that an event will report the end of a model's call, of whose spans this is the innermost."""
@@ -250,7 +268,8 @@ class SpanFollower:
         tags = tags or self._active_tags()
         question = None if kind == "llm" else question_of(kind, arguments)
         wanted, question = self._readers.begin(kind, instance, question, arguments, tags)
-        if not wanted:
+        within = enclosure_around(self._finders, "llama_index") if len(self._finders) > 1 else None
+        if not wanted or within is NOT_CAPTURED:
             return
         request = LlamaRequest(
             run_id=id_,
@@ -262,14 +281,17 @@ class SpanFollower:
             tags={**tags},
             grow=self._requests.grow,
             in_scope=self._is_engine is None or self._is_engine(instance),
+            within=within,
         )
+        if within is not None:
+            request.clock = within.clock
         frame = Frame(id_, kind, request, request.top, is_root=True)
         frame.notes_steps = kind == "run" and is_of_application(instance)
         self._requests.open(id_, request)
         request.look_around()
         if kind == "retrieve":
-            self._begin_retrieval(frame, arguments, instance)
-        else:
+            begin_retrieval(frame, arguments, instance)
+        elif within is None:
             request.follow(self._lookout.alone)
         if kind == "synthesize":
             self._begin_synthesis(frame, arguments, instance)
@@ -311,7 +333,7 @@ class SpanFollower:
             request.in_scope = True
         retrieval = parent.retrieval
         if retrieval is not None:  # calls inside a retriever do not count
-            frames[id_] = _nested_retrieval(parent, retrieval, id_, instance) if kind == "retrieve" else parent
+            frames[id_] = nested_retrieval(parent, retrieval, id_, instance) if kind == "retrieve" else parent
             return
         if kind == "llm":
             frames[id_] = self._call(parent, id_, arguments)
@@ -337,7 +359,7 @@ class SpanFollower:
             frame = Frame(id_, kind, request, parent.run)
             frame.synthesis = parent.synthesis
         if kind == "retrieve":
-            self._begin_retrieval(frame, arguments, instance)
+            begin_retrieval(frame, arguments, instance)
         elif kind == "synthesize":
             self._begin_synthesis(frame, arguments, instance)
         frames[id_] = frame
@@ -375,32 +397,6 @@ class SpanFollower:
         frame.call = note
         self._frames[id_] = frame
         return True
-
-    def _begin_retrieval(self, frame: Frame, arguments: Mapping[str, Any], instance: Any) -> None:
-        frame.retrieval = RetrievalNote(
-            LlamaRun(frame.run, next(frame.request.clock), type(instance).__name__, "retriever"),
-            question_of("retrieve", arguments),
-            retriever_facts(instance),
-        )
-        frame.request.retrievals.append(frame.retrieval)
-
-    def _end_retrieval(self, frame: Frame, result: Any) -> None:
-        nodes: Nodes | None = None
-        note = frame.retrieval
-        if isinstance(result, (list, tuple)):
-            nodes = snapshot_nodes(result, self._text_mode)
-            if describe_tools(nodes) and not frame.is_root:  # no documents
-                frame.request.forget_retrieval(note)
-                return
-            frame.request.hold_nodes(nodes)
-        if note is None:
-            return
-        note.ended_order = next(frame.request.clock)
-        if note.within is None:
-            note.end(nodes)
-        else:
-            note.contexts = nodes
-        frame.request.trail.append(note)
 
     def _begin_synthesis(self, frame: Frame, arguments: Mapping[str, Any], instance: Any) -> None:
         request = frame.request
@@ -544,20 +540,25 @@ class SpanFollower:
             self._announced.pop(request.announced_by, None)
             if not request.in_scope or not self._once.is_first(request.run_id):
                 return
-            if request.tried or request.may_have_retrieved:
+            retrieved = request.tried or request.may_have_retrieved
+            if retrieved:
                 self._lookout.looks -= self._lookout.looks > 0
-            elif not may_show(call.messages for call in request.calls):
+            elif not (request.within or request.parts or may_show(call.messages for call in request.calls)):
                 note_unseen(self._lookout, request)
                 return
             ended = request.ended(status, answer, error, time.time_ns())
             span = ended.spans.target or ended.spans.parent
             captured.note(ended.spans.target, ended.spans.parent, ended.started_ns)
+            size_bytes = request.size_bytes + weight_of(answer, ended.question)
+            read = partial(read_part, ended, self._lookout)
+            if request.within and request.within.offer(read, retrieved=retrieved, size_bytes=size_bytes):
+                return
             self._meter.port.offer(
                 partial(build_run, ended, self._lookout),
                 # Both or neither is sampled.
                 run_id=request.before[-1].run_id if request.before else request.run_id,
                 trace_id=None if span is None else span.trace_id,
-                size_bytes=request.size_bytes + weight_of(answer, ended.question),
+                size_bytes=size_bytes,
                 scope=request.scope,
                 alone=alone,
             )
@@ -581,16 +582,3 @@ class SpanFollower:
 
 def _ids_of_texts(messages: Sent) -> list[int]:
     return [id(text) for _, texts in messages for text in texts]
-
-
-def _nested_retrieval(parent: Frame, around: RetrievalNote, id_: str, instance: Any) -> Frame:
-    """Record a retriever called by another one, and details that the outer one does not show."""
-    outermost = around
-    while outermost.within is not None:
-        outermost = outermost.within
-    if outermost.facts.data_source_id is None:
-        outermost.learn(retriever_facts(instance))
-    frame = Frame(id_, "retrieve", parent.request, parent.run)
-    run = LlamaRun(around.run, 0, type(instance).__name__, "retriever")
-    frame.retrieval = RetrievalNote(run, None, NO_FACTS, around)
-    return frame

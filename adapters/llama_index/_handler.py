@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 try:
     from llama_index.core import instrumentation
     from llama_index.core.instrumentation import dispatcher as dispatching
+    from llama_index.core.instrumentation.span import active_span_id
 except ImportError:
     raise MissingDependencyError("llama-index-core", "llama-index", "ragmeter.adapters.llama_index") from None
 
@@ -97,6 +98,7 @@ class RagMeterHandler:
             text_mode=text_mode,
             is_engine=None if engine is None else _Engines(engine),
             active_tags=_active_tags,
+            active_span=active_span_id.get,
             readers=Readers(filter, question, contexts, answer, meter.port.guard("llama_index.hook")),
             name=name,
             rules=retrieval_rules(retrieval_tools, retrieval_functions),

@@ -16,6 +16,7 @@ from itertools import count
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from ragmeter.adapters._other_spans import CallSpans, SeenSpan, choose_spans, seen_span
+from ragmeter.adapters._parts import Enclosure, InnerRequest
 from ragmeter.adapters._snapshots import bytes_of_new
 from ragmeter.adapters._unseen import GaveOut, Who
 from ragmeter.adapters.reading.answer import is_pasted
@@ -34,7 +35,7 @@ from ragmeter.requests.lone_retrieval import (
 from ragmeter.requests.scope import RequestScope
 
 from ._calls import refusal_in, response_id_in, said_in
-from ._payloads import Kind, Nodes, RetrieverFacts
+from ._payloads import NO_FACTS, Kind, Nodes, RetrieverFacts
 from ._streams import StreamedText
 
 if TYPE_CHECKING:
@@ -141,6 +142,8 @@ class RetrievalNote:
     earlier: int = 0
     """Number of the request's retrievals that began before it."""
     spans: CallSpans = NO_SPANS
+    part: InnerRequest | None = None
+    """The request of another framework that retrieved."""
 
     @property
     def outer(self) -> LlamaRun | None:
@@ -254,6 +257,10 @@ class Notes:
     before: tuple[LoneRetrieval, ...] = ()
     """The retrievals outside a request before it began."""
     around: Surroundings = UNKNOWN_SURROUNDINGS
+    parts: list[InnerRequest] = field(default_factory=list)
+    """Requests of other frameworks within it."""
+    is_part: bool = False
+    """Whether a request of another framework reads it."""
 
     @property
     def tried(self) -> bool:
@@ -309,6 +316,8 @@ class LlamaRequest(Notes):
     grow: Callable[[str, int], None]
     """Counts the bytes that it holds in the table of open requests."""
     in_scope: bool
+    within: Enclosure | None
+    """The request of another framework around it."""
     weighed: set[int] = field(default_factory=set)
     """Identities of the counted texts, which are held until the end."""
     size_bytes: int = 0
@@ -356,6 +365,19 @@ class LlamaRequest(Notes):
         self.calls.append(note)
         self.hold(new_bytes(note.messages, self.weighed))
 
+    def take_part(self, around: LlamaRun, part: InnerRequest) -> bool:
+        """Add a request of another framework within a call; return whether this one is still open."""
+        if self.closed:
+            return False
+        self.parts.append(part)
+        self.hold(part.size_bytes)
+        if part.retrieved:
+            run = LlamaRun(around, next(self.clock), kind="retriever")
+            note = RetrievalNote(run, None, NO_FACTS, ended_order=next(self.clock), part=part)
+            note.end(None)
+            self.retrievals.append(note)
+        return True
+
     def forget_retrieval(self, note: RetrievalNote | None) -> None:
         """Remove the record of a retriever call."""
         if note in self.retrievals:
@@ -363,6 +385,8 @@ class LlamaRequest(Notes):
 
     def found_by_itself(self, note: RetrievalNote, owner: RecentRetrievals) -> LoneRetrieval | None:
         """Record this retrieval's nodes for later calls in this context; None if it found none."""
+        if self.within is not None:
+            return None
         alone = LoneRetrieval(owner=owner, run_id=self.run_id, name=self.name, around=self.around).end(
             note.query, note.contexts or ()
         )
@@ -420,7 +444,7 @@ class LlamaRequest(Notes):
         ended.status, ended.answer, ended.error_type = status, answer, error
         ended.ended_ns = max(ended_ns, self.started_ns)
         self.retrievals, self.calls, self.steps, self.trail = [], [], [], []
-        self.given, self.shaped, self.weighed, self.output = [], [], set(), NO_OUTPUT
+        self.given, self.shaped, self.weighed, self.output, self.parts = [], [], set(), NO_OUTPUT, []
         return ended
 
 

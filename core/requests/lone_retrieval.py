@@ -227,13 +227,15 @@ def with_retrievals(run: RagRun, found: Collection[RagRun]) -> RagRun:
         return run
     samples = [one.sample for one in found]
     retrieved = [context for sample in samples for context in sample.contexts or ()]
-    retrievals = (*(item for one in found for item in one.retrievals), *run.retrievals)
+    retrievals = sorted(
+        (item for one in (*found, run) for item in one.retrievals), key=lambda one: one.started_ns
+    )
     stages = joined_stages(sample.stages for sample in (*samples, run.sample))
     contexts = run.sample.contexts
     return replace(
         run,
         started_ns=min(run.started_ns, *(one.started_ns for one in found)),
-        retrievals=retrievals,
+        retrievals=tuple(retrievals),
         sample=run.sample.model_copy(
             update={
                 "stages": tuple(stages) or None,

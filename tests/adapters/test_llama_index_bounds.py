@@ -37,6 +37,7 @@ def follow(capture: Captured, **bounds: Any) -> SpanFollower:
         text_mode="llm",
         is_engine=None,
         active_tags=lambda: tags,
+        active_span=lambda: None,
         readers=Readers(None, None, None, None, capture.meter.port.guard("test")),
         **bounds,
     )
