@@ -3,7 +3,7 @@
 Each framework keeps its own context variable of what runs around the current code. An adapter can look up an
 open request there (`Finder`); when a request begins, those of other frameworks are asked. If one knows a
 request around it, both share an order of events, and at its end the inner one becomes a part of the outer
-(`InnerRequest`): its calls of models are calls of the outer request, what reached its model is a retrieval there.
+(`InnerRequest`): its calls of models are calls of the outer request, what reached its model is its retrieval.
 """
 
 from __future__ import annotations
