@@ -19,8 +19,8 @@ import numpy as np
 from measure import Row, Settings, held_to, run
 from numpy.typing import NDArray
 
-from ragmeter.watch.change import ALARM_EVIDENCE, Block, Fall, FallDetector, e_bh
-from ragmeter.watch.evidence import FallEvidence
+from ragmeter.watch.change import Fall, FallDetector
+from ragmeter.watch.evidence import ALARM_EVIDENCE, Block, FallEvidence, e_bh
 
 NAME = "alarms"
 _row = partial(held_to, NAME)

@@ -14,7 +14,8 @@ from pathlib import Path
 import numpy as np
 from alarms import LEARNING_WEEKS, PER_DAY, PER_HOUR, PER_WEEK, PLAIN, Numbers, Scene, Traffic, world
 
-from ragmeter.watch.change import ALARM_EVIDENCE, FallDetector
+from ragmeter.watch.change import FallDetector
+from ragmeter.watch.evidence import ALARM_EVIDENCE
 
 INTO = Path(__file__).resolve().parents[1] / "docs" / "images"
 WIDTH, LEFT, TOP, HIGH, LOW_TOP, LOW_HIGH = 700, 75, 40, 210, 300, 110

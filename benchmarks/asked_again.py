@@ -13,9 +13,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from ragmeter.metrics._display.mean_interval import wilson_interval
 from ragmeter.quality.agreement import kappa
 from ragmeter.quality.asked_again import asks_again
-from ragmeter.quality.estimate import wilson_interval
 
 
 def read(path: str, name: str) -> dict[Any, Any]:

@@ -22,8 +22,8 @@ from typing import Literal, NamedTuple
 from labelled_data import LANGUAGES, RETRIEVED, Bm25, data_folder, read_json
 
 from ragmeter.metrics import RagSample, VerdictRules, evaluate, sentences
+from ragmeter.metrics._display.mean_interval import wilson_interval
 from ragmeter.metrics.text import forget_texts
-from ragmeter.quality.estimate import wilson_interval
 from ragmeter.quality.gaps.chunks import topic_hashes
 from ragmeter.quality.gaps.memory import GapMemory, is_bad
 from ragmeter.quality.gaps.sample import Asked, rank_of

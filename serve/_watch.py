@@ -22,7 +22,8 @@ from starlette.routing import Route
 
 from ragmeter import RagMeter
 from ragmeter.metrics import ConfigurationError
-from ragmeter.quality.sums import SLOT_S, SlotSums
+from ragmeter.quality.sums import SlotSums
+from ragmeter.quality.sums_by_time import SLOT_S
 from ragmeter.watch.alarming import Alarming
 from ragmeter.watch.baseline import LEAST_SCORES
 from ragmeter.watch.change import Change

@@ -27,7 +27,7 @@ from ragmeter.metrics.judge import (
     OpenAIJudge,
     Reply,
 )
-from ragmeter.quality.sums import QualityKey
+from ragmeter.quality.estimates import QualityKey
 
 
 @metric

@@ -31,12 +31,7 @@ LOOK_S = 1.0
 
 
 class Errand:
-    """A task for a worker after the items put before it.
-
-    Args:
-        task: The task.
-        until: Number of items to finish first.
-    """
+    """A task for a worker after the first `until` items."""
 
     __slots__ = ("begun", "task", "until")
 

@@ -13,7 +13,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain, compress, repeat
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ragmeter.exporters.protocol import MeterStats, ScoredRun, Suspects
 from ragmeter.metrics._process import fork
@@ -36,6 +36,8 @@ Capture: TypeAlias = Iterator[_Changes]
 """A one-time record that a request was captured, ``iter([[CAPTURED]])``: the first reader counts it."""
 CAPTURED: tuple[Hashable, int] = (("captured", ""), 1)
 _EXPORTED = (("exported", ""), 1)
+_TOTALS = ("captured", "exported", "judge_calls", "judge_cache_hits", "input_tokens", "output_tokens")
+_BY_REASON = ("dropped", "judge_skipped", "export_errors", "unseen_retrievals", "amendments")
 _EXPECTED = frozenset({"sampled_out", "paced", "decided", "fork", "no_provider"})
 
 
@@ -81,19 +83,17 @@ class Counters:
     def count_drop(
         self,
         reason: str,
-        count: int = 1,
         capture: Capture | None = None,
         once: Iterator[bool] = repeat(True),  # noqa: B008 -- it is never at its end
     ) -> None:
-        """Count dropped requests.
+        """Count a dropped request.
 
         Args:
             reason: Why.
-            count: Number of requests.
             capture: The record of the request's capture, counted in the same step.
             once: Yields True as often as this may count, also if called again after an interrupt.
         """
-        note: _Changes = [(("dropped", reason), count)]
+        note: _Changes = [(("dropped", reason), 1)]
         self._tally.take(chain(capture or (), compress([note], once)))
         self._warn(reason, "requests are not scored")
 
@@ -143,21 +143,9 @@ class Counters:
     def snapshot(self, others: MeterStats) -> MeterStats:
         """Return all counters; `others` has the fields not counted here."""
         counts = self._tally.counts()
-        return replace(
-            others,
-            captured=counts["captured", ""],
-            exported=counts["exported", ""],
-            dropped=_column(counts, "dropped"),
-            judge_skipped=_column(counts, "judge_skipped"),
-            in_flight=_in_flight(counts),
-            export_errors=_column(counts, "export_errors"),
-            unseen_retrievals=_column(counts, "unseen_retrievals"),
-            amendments=_column(counts, "amendments"),
-            judge_calls=counts["judge_calls", ""],
-            judge_cache_hits=counts["judge_cache_hits", ""],
-            input_tokens=counts["input_tokens", ""],
-            output_tokens=counts["output_tokens", ""],
-        )
+        found: dict[str, Any] = {name: counts[name, ""] for name in _TOTALS}
+        found |= {name: _column(counts, name) for name in _BY_REASON}
+        return replace(others, in_flight=_in_flight(counts), **found)
 
     def _warn(self, reason: str, consequence: str) -> None:
         # Sampling is intended, and a missing provider has its own message.
@@ -379,11 +367,7 @@ class NoDataWarning:
             self.warn_unseen(captured)
 
     def warn_unseen(self, captured: int) -> None:
-        """Warn of requests without a seen retrieval, unless logged before.
-
-        Args:
-            captured: Number of captured requests; 0: warn also without suspects.
-        """
+        """Warn of requests without a seen retrieval, unless logged; 0 captured: also without suspects."""
         for line, (tools, functions) in self._lines.items():
             options = [
                 f"{option}={sorted(names - {''}) or ['search']}".replace("'", '"')

@@ -68,12 +68,7 @@ class _Outgoing:
         self._through = count(1)
 
     def through(self, lost: str | None, *, carries: bool = False) -> None:
-        """Record that one exporter is done with it.
-
-        Args:
-            lost: Why the exporter lost it; None: accepted.
-            carries: Whether the request is lost with it.
-        """
+        """Record that one exporter is done with it, or lost it; one that carries the request loses that."""
         if lost is None:
             self._taken = True
         elif carries:
@@ -257,7 +252,14 @@ class _ExportQueue:
                 not_written = {id(run) for run in error.runs}
                 waiting = [one for one in batch if id(one.result) in not_written]
                 lost = 0
-                self._say_waiting(error, len(waiting))
+                if self._may_log.allows("later"):
+                    logger.warning(
+                        "ragmeter: %s cannot take scores for now (%s): %d requests wait for a retry "
+                        "(logged once a minute)",
+                        self.name,
+                        loggable(error),
+                        len(waiting),
+                    )
             except RunsLostError as error:
                 lost = error.lost
                 raise
@@ -271,16 +273,6 @@ class _ExportQueue:
             batch = waiting
             if self._giving_up.wait(pause_s):
                 return  # `give_up` counts them
-
-    def _say_waiting(self, error: TryLaterError, count: int) -> None:
-        if self._may_log.allows("later"):
-            logger.warning(
-                "ragmeter: %s cannot take scores for now (%s): %d requests wait for a retry "
-                "(logged once a minute)",
-                self.name,
-                loggable(error),
-                count,
-            )
 
     def _keep(self, batch: Sequence[_Outgoing], waiting: Sequence[_Outgoing]) -> bool:
         """Continue with the rest of a batch; return False if it was given up meanwhile."""
@@ -297,12 +289,7 @@ class _ExportQueue:
         return True
 
     def _settle(self, reason: str, lost: int | None = None) -> None:
-        """Count the current batch as done, unless it was abandoned.
-
-        Args:
-            reason: Why runs were lost, if any.
-            lost: Number of lost runs; None: all.
-        """
+        """Count the current batch as done, unless it was abandoned; `lost`: number of lost runs, None: all."""
         try:
             batch = self._at_work.pop()
         except IndexError:

@@ -111,10 +111,13 @@ class Pending:
         if skipped is not None:
             shared.counters.judge_skipped(skipped)
             self._add_missing(shared.metrics.skipped_scores(self.awaited, skipped))
-        elif self._was_refused():
-            shared.counters.judge_skipped("budget")
         else:
-            shared.admission.finish_request()
+            with self._lock:
+                refused = any(s.status == "skipped" and s.error_type == "budget" for s in self.scores.values())
+            if refused:
+                shared.counters.judge_skipped("budget")
+            else:
+                shared.admission.finish_request()
         self.finish()
         if self.on_judged is not None:
             with self._lock:
@@ -125,11 +128,6 @@ class Pending:
         with self._lock:
             for score in scores:
                 self.scores.setdefault(score.name, score)
-
-    def _was_refused(self) -> bool:
-        """Return whether the judge's budget refused one of its scores."""
-        with self._lock:
-            return any(s.status == "skipped" and s.error_type == "budget" for s in self.scores.values())
 
     def release(self) -> None:
         """Export the run with the scores so far."""

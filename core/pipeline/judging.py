@@ -283,7 +283,7 @@ class JudgeLoop:
         if thread is not None and thread.is_alive():
             if loop is not None:
                 with suppress(RuntimeError):  # another thread closed it a moment earlier
-                    loop.call_soon_threadsafe(self._stop)
+                    loop.call_soon_threadsafe(self._stopped.set)
             thread.join(max(0.5, min(timeout_s, 2.0)))
         return finished
 
@@ -332,9 +332,6 @@ class JudgeLoop:
             await asyncio.wait(self._tasks, timeout=1.0)
         with self._guard:
             await asyncio.wait_for(self._judges.aclose(), 1.0)
-
-    def _stop(self) -> None:
-        self._stopped.set()
 
     def _poke(self) -> None:
         loop = self._loop

@@ -30,7 +30,7 @@ from ._admission import Admission
 from .counting import Counting
 from .ending import JUDGE_SHARE, Patience, Signs
 from .exporting import ExportQueues
-from .holding import Holding, Pending
+from .holding import Holding
 from .late import Amendment, ExportedRequest, LateWindow
 from .sampling import Candidate, Chances, Choice, JudgingSteps, Selector, TailSampling
 from .scoring import MetricSet, Offer, Preparation, UnseenRetrieval
@@ -369,7 +369,7 @@ class Pipeline:
         self._counters.count_amendment("unknown" if found is None else "applied")
         if found is None:
             return
-        run = before = found.run
+        run = found.run
         scores: dict[str, Score] = {}
         awaited: tuple[Metric, ...] = ()
         is_new = amendment.score is not None
@@ -381,40 +381,37 @@ class Pipeline:
             run = replace(run, sample=run.sample.model_copy(update={"reference": reference}))
             scores.update(self._computes.compute_again(run.sample))
             awaited = self._metrics.awaiting_reference
-        # Every amended request is judged by these metrics.
-        chances = Chances(found.sample_rate, 1.0, found.selection, found.selection)
-        counted = self._counting.count_reference(before, run, scores, found.selection)
-        revision = self._late.revise(found, run, is_new=is_new)
-        self._finish_again(
-            self._holding.take(
-                run, scores, chances, awaited, revision=revision, before=found, on_judged=counted
-            )
-        )
+        self._finish_again(found, run, scores, awaited, self._late.revise(found, run, is_new=is_new))
 
     def _score_again(self, again: ScoredRun, found: ExportedRequest | None) -> None:
         """Compute the scores that a reference makes possible, for a revision of another process."""
-        run, selection = again.run, again.selection
+        run = again.run
         scores = self._computes.compute_again(run.sample)
-        known = found
-        if known is None:
+        if found is None:
             (free,) = self._computes.compute([run.sample])
             values = known_values(free)  # for the verdict; judged scores are unknown here
             bare = replace(run, sample=run.sample.model_copy(update={"reference": None}))
-            known = ExportedRequest(bare, again.sample_rate, selection, 0.0, 0, values=values)
+            found = ExportedRequest(bare, again.sample_rate, again.selection, 0.0, 0, values=values)
         else:
-            self._late.revise(known, run, is_new=True)
+            self._late.revise(found, run, is_new=True)
         self._counters.count_amendment("applied")
-        chances = Chances(again.sample_rate, 1.0, selection, selection)
-        counted = self._counting.count_reference(known.run, run, scores, selection)
-        awaited, revision = self._metrics.awaiting_reference, again.revision or "1"
-        self._finish_again(
-            self._holding.take(
-                run, scores, chances, awaited, revision=revision, before=known, on_judged=counted
-            )
-        )
+        self._finish_again(found, run, scores, self._metrics.awaiting_reference, again.revision or "1")
 
-    def _finish_again(self, pending: Pending) -> None:
-        if pending.awaited and self._judging is not None:
+    def _finish_again(
+        self,
+        before: ExportedRequest,
+        run: RagRun,
+        scores: Mapping[str, Score],
+        awaited: Sequence[Metric],
+        revision: str,
+    ) -> None:
+        # Every amended request is judged by these metrics.
+        chances = Chances(before.sample_rate, 1.0, before.selection, before.selection)
+        counted = self._counting.count_reference(before.run, run, scores, before.selection)
+        pending = self._holding.take(
+            run, scores, chances, awaited, revision=revision, before=before, on_judged=counted
+        )
+        if awaited and self._judging is not None:
             self._judging.submit(pending)
         else:
             pending.finish()

@@ -69,13 +69,7 @@ class HeldSeries(NamedTuple):
 
 
 class Holdings:
-    """The series of one service.
-
-    Args:
-        resource: The attributes that identify the service; empty: this process.
-        room: Limits the number of series.
-        most_workflows: Most workflows that are counted separately.
-    """
+    """The series of one service, which its resource identifies; no resource: of this process."""
 
     def __init__(self, resource: Mapping[str, str], room: Room, most_workflows: int) -> None:
         self.resource = resource

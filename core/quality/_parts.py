@@ -24,11 +24,7 @@ FORGOTTEN = 0.5
 
 
 class Parts:
-    """The series of one segment name of one workflow, by value.
-
-    Args:
-        slot: The current five-minute slot.
-    """
+    """The series of one segment name of one workflow, by value, from a five-minute slot on."""
 
     __slots__ = ("_counting", "_families", "_slot", "_traffic")
 
@@ -43,13 +39,7 @@ class Parts:
         return self._families.items()
 
     def place(self, value: str, slot: int, has_room: Callable[[], bool]) -> str:
-        """Add a request; return the value it counts under.
-
-        Args:
-            value: The segment's value of the request.
-            slot: The current five-minute slot.
-            has_room: Whether one more value may have series.
-        """
+        """Add a request; return the value it counts under. One more value may have series if `has_room`."""
         if slot != self._slot:
             self._turn(slot, has_room)
         self._note(value)

@@ -13,10 +13,8 @@ from typing import Generic, TypeVar
 from ragmeter.metrics import ScoreDirection
 
 from .moments import FreeMoments, JudgedMoments, Moments
-from .sums_by_time import SumsByTime, add_to
+from .sums_by_time import SLOT_S, SumsByTime, add_to
 
-SLOT_S = 300.0
-"""Width of a slot, in seconds."""
 SLOTS_PER_HOUR = 12
 _HOUR_S = 3600.0
 PRIOR_PAIRS = 10.0
@@ -36,11 +34,7 @@ class _LastDay(SumsByTime):
 
 @dataclass(slots=True)
 class Series(Generic[M]):
-    """The sums of one score of one workflow.
-
-    Args:
-        current: The counts of the current slot.
-    """
+    """The sums of one score of one workflow: of the current slot, and of earlier ones."""
 
     current: M
     slot: int

@@ -16,9 +16,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-from ragmeter.metrics._display.mean_interval import NORMAL_QUANTILE
-
-from .estimate import wilson_interval
+from ragmeter.metrics._display.mean_interval import NORMAL_QUANTILE, wilson_interval
 
 KappaWeights = Literal["none", "linear", "quadratic"]
 """Weight of a disagreement: the same for each, by its distance, or by the square of its distance."""

@@ -91,10 +91,7 @@ class Decision:
     def outcome(self) -> Outcome:
         """Return the combined outcome."""
         said = {check.outcome for check in self.checks}
-        for outcome in _STRENGTH:
-            if outcome in said:
-                return outcome
-        return "blocked"
+        return next((outcome for outcome in _STRENGTH if outcome in said), "blocked")
 
 
 _SIGNS: Mapping[str, Side | None] = {">=": "least", "<=": "most", "=": None}

@@ -24,13 +24,10 @@ from ragmeter.metrics._display.mean_interval import (
     interval_of_mean,
     student_quantile,
     variance_of_mean,
-    wilson_interval,
 )
 
 from .estimates import Estimate, EstimateMethod
 from .moments import Clustering, FreeMoments, JudgedMoments, Moments
-
-__all__ = ["always_valid_half", "difference_interval", "estimate", "student_quantile", "wilson_interval"]
 
 MISSES = 0.05
 """Accepted share of intervals that miss the truth."""

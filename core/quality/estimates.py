@@ -124,11 +124,7 @@ def _label(key: QualityKey) -> str:
 
 
 def _frame_of(found: Iterable[tuple[QualityKey | None, Estimate]]) -> Any:
-    """Return a pandas frame, a row per estimate; without keys it has only their fields.
-
-    Raises:
-        MissingDependencyError: pandas is not installed.
-    """
+    """Return a pandas frame, a row per estimate; without keys it has only their fields."""
     from ragmeter.metrics._display import data_frames as frames  # noqa: PLC0415 -- only for who looks
 
     listed = list(found)

@@ -6,7 +6,7 @@ service, add up. If its judge differs from theirs, the two are different quantit
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import replace
 
 from ragmeter.exporters.protocol import QualitySums
@@ -28,7 +28,8 @@ def merge_sums(own: Iterable[SlotSums], others: Iterable[SlotSums]) -> list[Slot
         if mine is None:
             found[key] = slot
         else:
-            sums = _sum(mine.counted.sums, slot.counted.sums)
+            one, other = mine.counted.sums, slot.counted.sums
+            sums = {name: one.get(name, 0.0) + other.get(name, 0.0) for name in {**one, **other}}
             found[key] = slot._replace(counted=replace(mine.counted, sums=sums))
     return list(found.values())
 
@@ -41,7 +42,3 @@ def _key_of(counted: QualitySums) -> tuple[object, ...]:
         counted.segment,
         counted.measured_by,
     )
-
-
-def _sum(one: Mapping[str, float], other: Mapping[str, float]) -> dict[str, float]:
-    return {name: one.get(name, 0.0) + other.get(name, 0.0) for name in {**one, **other}}

@@ -218,16 +218,11 @@ class JudgedMoments(Moments):
         """Return the values among the sums, by weight."""
         return MeasuredValues(self.wd, self.wy, self.qd, self.qy, self.qyy)
 
-    def add_request(self, x: float, weight: float = 1.0) -> None:
-        """Count a request with the inputs of the score, judged or not.
-
-        Args:
-            x: Its free score.
-            weight: Number of requests it represents, if similar ones are not counted.
-        """
-        self.n += weight
-        self.x += weight * x
-        self.xx += weight * x * x
+    def add_request(self, x: float) -> None:
+        """Count a request with the inputs of the score, judged or not; `x` is its free score."""
+        self.n += 1.0
+        self.x += x
+        self.xx += x * x
 
     def judged(
         self,

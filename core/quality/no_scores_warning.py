@@ -10,8 +10,8 @@ import logging
 import time
 from collections.abc import Callable, Mapping
 
-from .estimates import Estimate
-from .sums import SLOT_S, QualityKey
+from .estimates import Estimate, QualityKey
+from .sums_by_time import SLOT_S
 
 UNSCORED_SHARE = 0.3
 """Share of the measured requests without a value, although one exists, above which to warn."""

@@ -20,7 +20,7 @@ from ragmeter.metrics._display.mean_interval import scale_to_unit
 from ragmeter.metrics._process import fork
 
 from ._holdings import PARTS_SHARE, AnySeries, HeldSeries, Holdings, Room
-from ._series import SLOT_S, Series, SeriesFamily
+from ._series import Series, SeriesFamily
 from .conversations import Conversations, ConversationSums
 from .estimate import estimate
 from .estimates import Estimate, Estimates, QualityKey
@@ -28,19 +28,9 @@ from .measurement import measurement_of
 from .moments import FreeMoments, JudgedMoments, Moments
 from .objectives import Objective, Objectives
 from .population import JudgedScore, proxy_value
-from .segments import OTHER, Segments
+from .segments import Segments
+from .sums_by_time import SLOT_S
 from .verdict_shares import CountedShare
-
-__all__ = [
-    "LONGEST_WINDOW_S",
-    "OTHER",
-    "SLOT_S",
-    "CountedRequest",
-    "Estimates",
-    "QualityKey",
-    "QualityTable",
-    "SlotSums",
-]
 
 LONGEST_WINDOW_S = 86_400.0
 """Longest window of an estimate, in seconds."""

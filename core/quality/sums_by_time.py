@@ -20,6 +20,8 @@ else:
 
 Floats = Annotated[_Array, PlainValidator(lambda given: array("d", map(float, given))), PlainSerializer(list)]
 """An array of floats: in JSON a list."""
+SLOT_S = 300.0
+"""Width of the narrowest intervals, the slots, in seconds."""
 
 
 def add_to(sums: Floats, values: Iterable[float]) -> None:

@@ -212,19 +212,16 @@ class Request:
 
     def __enter__(self) -> Request:
         with self._guard:
-            self._begin()
+            self._parent = current_span_context()
+            self._suppressed = is_suppressed()
+            self._started_ns = self._last_ns = time.time_ns()
+            # The surrounding scope, e.g. of `ragmeter.reference`, applies here, too.
+            self._outer = current_scope()
+            self._own = self._own.merged_over(self._outer)
+            self._scope = apply_scope(RequestScope(group=self).merged_over(self._own))
+            self._scope.__enter__()
+            self._open = True
         return self
-
-    def _begin(self) -> None:
-        self._parent = current_span_context()
-        self._suppressed = is_suppressed()
-        self._started_ns = self._last_ns = time.time_ns()
-        # The surrounding scope, e.g. of `ragmeter.reference`, applies here, too.
-        self._outer = current_scope()
-        self._own = self._own.merged_over(self._outer)
-        self._scope = apply_scope(RequestScope(group=self).merged_over(self._own))
-        self._scope.__enter__()
-        self._open = True
 
     def __exit__(self, _: object, error: BaseException | None, *__: object) -> None:
         self._open = False
@@ -301,7 +298,8 @@ class Request:
                 given = (*given, len(stages) - 1)
                 contexts = (*(contexts or ()), *found)
                 continue
-            name, kind = "unknown", _UNKNOWN
+            name = "unknown"
+            kind: StageKind = "unknown"
             with self._guard:
                 name = as_text(item.name) or name
             with self._guard:
@@ -364,9 +362,6 @@ class Request:
             },
             error_type=error_type or next((r.error_type for r in runs if r.error_type), None),
         )
-
-
-_UNKNOWN: StageKind = "unknown"
 
 
 def request(

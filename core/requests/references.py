@@ -107,25 +107,19 @@ def _called(function: Callable[[str], Any], question: str) -> Reference | None:
 class _FileReferences:
     """The references of a file, read at construction and again when it changes."""
 
-    def __init__(
-        self,
-        path: Path,
-        clock: Callable[[], float] = time.monotonic,
-        guard: AbstractContextManager[object] | None = None,
-    ) -> None:
+    def __init__(self, path: Path, guard: AbstractContextManager[object] | None = None) -> None:
         self._path = path
-        self._clock = clock
         self.guard = guard or nullcontext()
         self._stamp = _stamp(path)
         self._by_question = _read(path)
-        self._next_check = clock() + RECHECK_AFTER_S
+        self._next_check = time.monotonic() + RECHECK_AFTER_S
 
     def __call__(self, question: str) -> Reference | None:
         self._refresh()
         return self._by_question.get(normalise_question(question))
 
     def _refresh(self) -> None:
-        now = self._clock()
+        now = time.monotonic()
         if now < self._next_check:
             return
         self._next_check = now + RECHECK_AFTER_S

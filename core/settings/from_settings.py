@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any, TypeVar
+
+from pydantic import SecretStr
 
 from ragmeter.exporters.protocol import Exporter
 from ragmeter.metrics import ConfigurationError, Metric, VerdictRules
@@ -38,8 +39,18 @@ _CAPTURING = ("queue_size", "queue_bytes", "shutdown_timeout_s", "late_window", 
 
 def _group(settings: Settings, kind: type[T], *fields: str) -> T:
     """Return a group of arguments from its settings; `fields`: only these."""
-    named = fields or fields_of(kind.__name__)
-    return kind(**{argument_of(one).partition("(")[2][:-1]: getattr(settings, one) for one in named})
+    return kind(**_arguments(settings, kind.__name__, *fields))
+
+
+def _arguments(settings: Settings, kind: str, *fields: str) -> dict[str, Any]:
+    """Return the arguments of a class from its settings; `fields`: only these."""
+    found = {one: getattr(settings, one) for one in fields or fields_of(kind)}
+    return {
+        argument_of(one).partition("(")[2][:-1]: value.get_secret_value()
+        if isinstance(value, SecretStr)
+        else value
+        for one, value in found.items()
+    }
 
 
 def meter_arguments() -> dict[str, Any]:
@@ -88,8 +99,7 @@ def _scoring_arguments(settings: Settings) -> dict[str, Any]:
 
 
 def _alarms(settings: Settings) -> Alarms | None:
-    url = settings.change_webhook
-    alarms = replace(_group(settings, Alarms), webhook=None if url is None else url.get_secret_value())
+    alarms = _group(settings, Alarms)
     if settings.alarms:
         return alarms
     if alarms.webhook or alarms.check or alarms.state:
@@ -123,13 +133,11 @@ def _parsed(settings: Settings, field: str, parse: Callable[[Any], T]) -> T | No
 
 
 def _verdict(settings: Settings) -> VerdictRules:
-    named = fields_of("VerdictRules")
-    given = {field.removeprefix("verdict_"): getattr(settings, field) for field in named}
     try:
-        return VerdictRules(**given)
+        return _group(settings, VerdictRules)
     except ConfigurationError as error:
         # Each threshold is valid by itself: two are out of order.
-        variables = [variable_of(field) for field in named]
+        variables = map(variable_of, fields_of("VerdictRules"))
         shown = ", ".join(f"{name}={os.environ[name]}" for name in variables if name in os.environ)
         raise ConfigurationError(f"{shown}: {error}") from error
 
@@ -139,16 +147,9 @@ def _judge(settings: Settings) -> Judge | None:
         return None
     from ragmeter.metrics.judge import OpenAIJudge  # noqa: PLC0415 -- loads when wanted
 
-    key = settings.judge_api_key
     budget, cache = budget_and_cache(settings)
-    return OpenAIJudge(
-        settings.judge_model,
-        base_url=settings.judge_base_url,
-        api_key=None if key is None else key.get_secret_value(),
-        concurrency=settings.judge_concurrency,
-        budget=budget,
-        cache=cache,
-    )
+    given = _arguments(settings, "OpenAIJudge") | {"budget": budget, "cache": cache}
+    return OpenAIJudge(concurrency=settings.judge_concurrency, **given)
 
 
 def budget_and_cache(settings: Settings, *, waits: bool = False) -> tuple[JudgeBudget, JudgeCache | str | bool]:
@@ -164,18 +165,16 @@ def budget_and_cache(settings: Settings, *, waits: bool = False) -> tuple[JudgeB
     """
     from ragmeter.metrics.judge import JudgeBudget  # noqa: PLC0415 -- loads when wanted
 
-    limits = {field.removeprefix("judge_"): getattr(settings, field) for field in fields_of("JudgeBudget")}
-    limits["when_exhausted"] = "wait" if waits else "skip"
+    limits = _arguments(settings, "JudgeBudget") | {"when_exhausted": "wait" if waits else "skip"}
     cache = settings.judge_cache
     if settings.judge_shared_url is None:
         return JudgeBudget(**limits), True if cache is None else cache
     from ragmeter.metrics.judge import SharedBudget, SharedCache  # noqa: PLC0415 -- likewise
 
-    url = settings.judge_shared_url.get_secret_value()
-    name, share = settings.judge_shared_name, settings.judge_budget_share
+    shared = _arguments(settings, "SharedBudget")
     try:
-        budget = SharedBudget(url, name=name, share=share, **limits)
-        return budget, SharedCache(url) if cache is None else cache
+        budget = SharedBudget(**shared, **limits)
+        return budget, SharedCache(shared["url"]) if cache is None else cache
     except ConfigurationError as error:
         variables = f"{variable_of('judge_shared_url')}, {variable_of('judge_shared_name')}"
         raise ConfigurationError(f"{variables}: {error}") from error
@@ -193,16 +192,9 @@ def embedder_of(settings: Settings) -> Embedder | None:
     from ragmeter.metrics.embedder import OpenAIEmbedder  # noqa: PLC0415 -- loads when wanted
     from ragmeter.metrics.judge import JudgeBudget  # noqa: PLC0415 -- likewise
 
-    key = settings.embedding_api_key
     calls, tokens = settings.embedding_calls_per_minute, settings.embedding_tokens_per_minute
-    return OpenAIEmbedder(
-        settings.embedding_model,
-        base_url=settings.embedding_base_url,
-        api_key=None if key is None else key.get_secret_value(),
-        query_prefix=settings.embedding_query_prefix,
-        passage_prefix=settings.embedding_passage_prefix,
-        budget=None if calls is None and tokens is None else JudgeBudget(calls, tokens),
-    )
+    budget = None if calls is None and tokens is None else JudgeBudget(calls, tokens)
+    return OpenAIEmbedder(**_arguments(settings, "OpenAIEmbedder") | {"budget": budget})
 
 
 def spans_exporter(settings: Settings, *, below: bool = False) -> Exporter:
@@ -290,23 +282,8 @@ def queued_exporters(
         )
     own = (spans_exporter(settings),) if given is None else exporters_of(given)
     spans = next((one for one in own if hasattr(one, "judged_spans")), None)
-    with naming("queue_url", hidden=True):
-        publisher = _publisher_class()(
-            settings.queue_url.get_secret_value(),
-            spans=spans,
-            batch=settings.queue_batch,
-            linger_s=settings.queue_linger_s,
-            patience_s=settings.queue_patience_s,
-            confirm_s=settings.queue_confirm_s,
-            spool=settings.queue_spool,
-            spool_bytes=settings.queue_spool_bytes,
-            judge_sample_rate=judge_sample_rate,
-        )
-    return (*own, publisher)
-
-
-def _publisher_class() -> Callable[..., Exporter]:
     # By its entry point: `fleet` is a layer above, which this one must not import.
-    found = entry_points(group="ragmeter.exporters", name="queue")
-    made: Callable[..., Exporter] = next(iter(found)).load()
-    return made
+    publisher_class = next(iter(entry_points(group="ragmeter.exporters", name="queue"))).load()
+    arguments = _arguments(settings, "FleetPublisher")
+    with naming("queue_url", hidden=True):
+        return (*own, publisher_class(spans=spans, judge_sample_rate=judge_sample_rate, **arguments))

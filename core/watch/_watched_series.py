@@ -11,7 +11,8 @@ from ragmeter.quality.estimates import Estimate
 from ragmeter.quality.manner import PARTS
 from ragmeter.quality.moments import Moments
 
-from .change import ALARM_EVIDENCE, Block, Change, DetectorStep, Fall, FallDetector
+from .change import Change, DetectorStep, Fall, FallDetector
+from .evidence import ALARM_EVIDENCE, Block
 from .history import History
 
 DAY_S = 86_400.0

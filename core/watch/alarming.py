@@ -12,7 +12,8 @@ from ragmeter._runtime.guard import Guard
 from ragmeter._runtime.queue import WorkerQueue, remaining
 from ragmeter.exporters.changes import ChangeEvidence, ObservesChanges, ObservesDrift
 from ragmeter.quality.merge import merge_sums
-from ragmeter.quality.sums import SLOT_S, SlotSums, unix_clock
+from ragmeter.quality.sums import SlotSums, unix_clock
+from ragmeter.quality.sums_by_time import SLOT_S
 
 from ._state_file import WatchFile
 from .change import Change
@@ -115,7 +116,7 @@ class Alarming:
             "ragmeter-watch",
             lambda _: self.look(),
             guard=guard_for("meter.watch"),
-            on_drop=_ignore,
+            on_drop=lambda *_: None,  # the next look covers a dropped wake-up
             tick=self._tick,
             max_items=1,
             max_bytes=1,
@@ -232,7 +233,3 @@ class Alarming:
         with self._guard:
             self.look()
         return SLOT_S - self._clock() % SLOT_S + GRACE_S
-
-
-def _ignore(_item: object, _reason: str) -> None:
-    """Drop a wake-up: the next look covers it."""

@@ -14,23 +14,11 @@ from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from typing import Literal
 
-from ragmeter.exporters.changes import NewSince, QualityChange
+from ragmeter.exporters.changes import QualityChange
 from ragmeter.quality.estimates import Estimate
 
 from .baseline import Baseline, ScoreHistory, learn
-from .evidence import ALARM_EVIDENCE, Block, FallEvidence, e_bh
-
-__all__ = [
-    "ALARM_EVIDENCE",
-    "Block",
-    "Change",
-    "ChangeKind",
-    "DetectorStep",
-    "Fall",
-    "FallDetector",
-    "NewSince",
-    "e_bh",
-]
+from .evidence import Block, FallEvidence
 
 ChangeKind = Literal["fell", "mix", "judge", "recovered", "version"]
 """``fell``: a score fell; ``mix``: a whole fell, but none of its parts: users ask other questions; ``judge``:
@@ -136,7 +124,9 @@ class FallDetector:
         when = datetime.fromtimestamp(at, timezone.utc)
         day, half = when.toordinal(), 2 * when.hour + when.minute // 30
         if day > self.today:
-            self._begin(day, at)
+            self.today = day
+            if self.fallen is None and at >= self.frozen_until:
+                self.baseline = learn(self.history.before(day)) or self.baseline
         hour = when.hour + (24 if when.weekday() >= 5 else 0)
         baseline = self.baseline
         usual = None if baseline is None else baseline.expected[hour]
@@ -150,7 +140,7 @@ class FallDetector:
             elif at >= self.frozen_until:
                 self.history.add(day, half, block)
         return DetectorStep(
-            status=self._status(),
+            status="fallen" if self.fallen else "learning" if self.baseline is None else "watching",
             evidence=self.evidence.total if at >= self.silent_until else 0.0,
             baseline=usual,
             floor=None if baseline is None or usual is None else usual - baseline.allowance,
@@ -189,12 +179,6 @@ class FallDetector:
         self.evidence, self.fallen = FallEvidence(), None
         self.silent_until = self.frozen_until = 0.0
 
-    def _begin(self, day: int, at: float) -> None:
-        """Begin a day: learn from the days before it."""
-        self.today = day
-        if self.fallen is None and at >= self.frozen_until:
-            self.baseline = learn(self.history.before(day)) or self.baseline
-
     def _weigh(self, at: float, block: Block, baseline: Baseline, usual: float, effect: float) -> bool:
         """Add the evidence of a block; return whether it ends a fall."""
         allowance = baseline.allowance
@@ -218,11 +202,6 @@ class FallDetector:
         self.silent_until = 0.0
         self.frozen_until = at + SILENCE_S
         return True
-
-    def _status(self) -> Literal["learning", "watching", "fallen"]:
-        if self.fallen is not None:
-            return "fallen"
-        return "learning" if self.baseline is None else "watching"
 
     def _since(self) -> float | None:
         if self.fallen is not None:

@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ragmeter.quality._series import SLOT_S
 from ragmeter.quality.moments import FreeMoments, JudgedMoments, Moments
-from ragmeter.quality.sums_by_time import SumsByTime
+from ragmeter.quality.sums_by_time import SLOT_S, SumsByTime
 
 
 @dataclass(slots=True)

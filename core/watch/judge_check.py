@@ -74,7 +74,7 @@ class JudgeCheck:
             "ragmeter-judge-check",
             lambda _: self._round(),
             guard=guard,
-            on_drop=_ignore,
+            on_drop=lambda *_: None,  # a wake-up: a round is already requested, or over
             on_start=leave_host,
             tick=self._tick,
             max_items=1,
@@ -237,7 +237,3 @@ def judge_check_of(
     scores = {name for metric in judged for name in metric.score_names}
     requests = read_frozen(Path(frozen), scores)
     return JudgeCheck(requests, judged, judge, every_s=every_s, deadline_s=deadline_s, guard=guard)
-
-
-def _ignore(_item: None, _reason: str) -> None:
-    """Drop a wake-up: a round is already requested, or over."""

@@ -20,7 +20,8 @@ from ragmeter.metrics._files.rows import BadRow, read_rows
 from ragmeter.quality.estimate import difference_interval, estimate
 from ragmeter.quality.moments import FreeMoments, JudgedMoments
 
-from .change import ALARM_EVIDENCE, Change
+from .change import Change
+from .evidence import ALARM_EVIDENCE
 
 Standing = Literal["unchecked", "pending", "steady", "moved"]
 """State of a judge since some time. ``unchecked``: the frozen set has no verdicts of the score; ``pending``:

@@ -102,7 +102,7 @@ class Notifier:
             "ragmeter-changes",
             self._notify_batch,
             guard=guard,
-            on_drop=_ignore,
+            on_drop=lambda *_: None,  # the oldest notice: newer ones matter more
             tick=self._tick,
             max_items=MAX_WAITING,
             max_bytes=1,
@@ -243,7 +243,3 @@ class Notifier:
             with self._guard:
                 callback(change)
         return is_done
-
-
-def _ignore(_item: object, _reason: str) -> None:
-    """Drop the oldest notice: newer ones matter more."""

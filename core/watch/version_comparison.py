@@ -68,12 +68,9 @@ def is_version_key(name: str) -> bool:
     return name in NEW_KEYS
 
 
-def error_share(number: int, rate: float = ERROR_RATE) -> float:
-    """Return the error rate of the `number`-th comparison, counted from 1.
-
-    The rates of any number of comparisons add up to at most `rate`.
-    """
-    return rate * 6 / (math.pi * number) ** 2
+def error_share(number: int) -> float:
+    """Return the error rate of the `number`-th comparison, counted from 1; all together: `ERROR_RATE`."""
+    return ERROR_RATE * 6 / (math.pi * number) ** 2
 
 
 def compare_versions(
@@ -113,19 +110,17 @@ def compare_versions(
     )
 
 
-def detectable_fall(n: int, squares: float, alpha: float = ERROR_RATE, after: int = 100) -> float | None:
-    """Return the smallest fall that `after` values can detect; None: too little data.
+def detectable_fall(n: int, variance: float) -> float | None:
+    """Return the smallest fall that a hundred values can detect; None: too little data.
 
     Args:
         n: Values so far.
-        squares: Their variance.
-        alpha: As `compare_versions`.
-        after: Values of the new version.
+        variance: Their variance.
     """
     if n < LEAST_VALUES:
         return None
     # An estimate is below the truth half of the time: twice the interval detects nearly all falls.
-    return 2 * always_valid_half(squares, 1 / (1 / n + 1 / after), alpha)
+    return 2 * always_valid_half(variance, 1 / (1 / n + 1 / 100), ERROR_RATE)
 
 
 def _thin(

@@ -15,14 +15,14 @@ from typing import Any, NamedTuple
 
 from pydantic import TypeAdapter
 
-from ragmeter.exporters.changes import ChangeNote
+from ragmeter.exporters.changes import ChangeNote, NewSince
 from ragmeter.exporters.protocol import RagRun
 from ragmeter.metrics import Score, Verdict
 from ragmeter.metrics._process import fork
 from ragmeter.quality.estimates import Estimate
 from ragmeter.quality.segments import OTHER, UNKNOWN, Segments
 
-from .change import Change, NewSince
+from .change import Change
 from .version_comparison import (
     NEW_KEYS,
     ComparedValue,

@@ -21,10 +21,12 @@ from ragmeter.metrics._process import fork
 from ragmeter.quality.estimates import Estimate
 from ragmeter.quality.manner import PARTS, notes_on_fall
 from ragmeter.quality.measurement import BY_WORDS
-from ragmeter.quality.sums import SLOT_S, SlotSums
+from ragmeter.quality.sums import SlotSums
+from ragmeter.quality.sums_by_time import SLOT_S
 
 from ._watched_series import SeriesKey, SeriesState
-from .change import ALARM_EVIDENCE, Change, Fall, e_bh
+from .change import Change, Fall
+from .evidence import ALARM_EVIDENCE, e_bh
 from .history import History
 from .mix_shift import mix_change
 from .version_watch import VersionWatch
@@ -184,7 +186,8 @@ class Watch:
             on: Only ongoing changes.
         """
         with self._lock:
-            now = [one.fall for one in self._all() if one.fall is not None]
+            every = (one for service in self._services.values() for one in service.series.values())
+            now = [one.fall for one in every if one.fall is not None]
             now.sort(key=lambda change: change.at, reverse=True)
             if on:
                 return tuple(now)
@@ -245,10 +248,13 @@ class Watch:
             segment: Of this segment, empty for the whole; None: of all.
             service: Of this service; None: of all.
         """
-        wanted = _SeriesFilter(service, workflow, score, segment)
+        wanted = (service, workflow, score, segment)
         with self._lock:
             found = [
-                one for each in self._services.values() for key, one in each.series.items() if wanted.has(key)
+                one
+                for each in self._services.values()
+                for key, one in each.series.items()
+                if all(given in (None, value) for given, value in zip(wanted, key, strict=False))
             ]
             for one in found:
                 one.accept()
@@ -263,11 +269,15 @@ class Watch:
             service: Of this service; None: of all.
         """
         with self._lock:
-            return sum(
-                self._restart(one)
+            found = [
+                series
                 for one in self._services.values()
                 if service in (None, one.resource.get(_NAME, ""))
-            )
+                for series in one.series.values()
+            ]
+            for series in found:
+                series.restart()
+            return len(found)
 
     def state(self) -> dict[str, Any]:
         """Return the state as JSON values."""
@@ -296,27 +306,15 @@ class Watch:
             self._next = kept.next
             self._past = deque(kept.past, maxlen=MAX_CHANGES)
 
-    def _all(self) -> Iterator[SeriesState]:
-        for service in self._services.values():
-            yield from service.series.values()
-
-    def _restart(self, service: _WatchedService) -> int:
-        for one in service.series.values():
-            one.restart()
-        return len(service.series)
-
     def _step(
         self, resource: _Resource, at: float, found: Mapping[SeriesKey, QualitySums], now: float
     ) -> list[ChangeNotice]:
         service = self._services.setdefault(resource, _WatchedService(dict(resource)))
         notices: list[ChangeNotice] = []
         room = MAX_SERIES - sum(len(each.series) for each in self._services.values())
-        for key, counted in found.items():
-            if key in service.series:
-                continue
-            if room > 0:
-                room -= 1
-                service.series[key] = SeriesState(counted, History(judged="w" in counted.sums))
+        for key in [key for key in found if key not in service.series][: max(room, 0)]:
+            counted = found[key]
+            service.series[key] = SeriesState(counted, History(judged="w" in counted.sums))
         for key, one in service.series.items():
             if one.take(at, found.get(key)).recovered:
                 if one.fall is not None:
@@ -429,17 +427,6 @@ class Watch:
 
 def _key_of(resource: Mapping[str, str]) -> _Resource:
     return tuple(sorted(resource.items()))
-
-
-class _SeriesFilter(NamedTuple):
-    service: str | None
-    workflow: str | None
-    score: str | None
-    segment: str | None
-
-    def has(self, key: SeriesKey) -> bool:
-        """Return whether a key matches."""
-        return all(wanted in (None, value) for wanted, value in zip(self, key[: len(self)], strict=True))
 
 
 def _clearest(series: Mapping[SeriesKey, SeriesState]) -> dict[SeriesKey, SeriesState]:

@@ -13,6 +13,7 @@ from itertools import groupby
 from operator import attrgetter
 from typing import Any
 
+from ragmeter.exporters.changes import NewSince
 from ragmeter.metrics import ConfigurationError
 from ragmeter.metrics.registry import known_metrics, resolve_metrics
 from ragmeter.quality.corpus.view import SeenChunk
@@ -30,7 +31,7 @@ from ragmeter.serve.store.views import (
     TurnView,
 )
 from ragmeter.serve.store.views import TrendPoint as StoredPoint
-from ragmeter.watch.change import Change, NewSince
+from ragmeter.watch.change import Change
 
 from ._asked import PageQuery, UnreadableAddressError, request_path
 from ._connect import SETUPS, connection_steps

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
+from ragmeter.exporters.changes import NewSince
 from ragmeter.quality.segments import OTHER, UNKNOWN
-from ragmeter.watch.change import NewSince
 
 from ._cells import Cells
 from ._parts import UNKNOWN_DEFINITION

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
 from ragmeter.watch.baseline import LEAST_SCORES
-from ragmeter.watch.change import ALARM_EVIDENCE, Block, FallDetector
+from ragmeter.watch.change import FallDetector
+from ragmeter.watch.evidence import ALARM_EVIDENCE, Block
 
 SLOT = 300.0
 HOUR = 3600.0

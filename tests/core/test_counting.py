@@ -11,8 +11,8 @@ from ragmeter.exporters.memory import InMemoryExporter
 from ragmeter.metrics import metric
 from ragmeter.metrics.registry import preset_metrics
 from ragmeter.pipeline.sampling import place, within
+from ragmeter.quality.estimates import QualityKey
 from ragmeter.quality.population import PROXIES, Population, proxy_value
-from ragmeter.quality.sums import QualityKey
 from ragmeter.quality.verdict_shares import VERDICT_BAD, VERDICT_NOT_GOOD
 
 

@@ -7,7 +7,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from ragmeter import Estimate
-from ragmeter.quality.estimate import always_valid_half, estimate, student_quantile, wilson_interval
+from ragmeter.metrics._display.mean_interval import student_quantile, wilson_interval
+from ragmeter.quality.estimate import always_valid_half, estimate
 from ragmeter.quality.moments import FreeMoments, JudgedMoments
 
 # scipy 1.17.1: stats.t.ppf(0.975, df)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from ragmeter import RagMeter
-from ragmeter.quality.estimates import Estimate
-from ragmeter.quality.sums import Estimates, QualityKey
+from ragmeter.quality.estimates import Estimate, Estimates, QualityKey
 
 ONE = Estimate(
     mean=0.8123,

@@ -7,9 +7,9 @@ from ragmeter.exporters.memory import InMemoryExporter
 from ragmeter.metrics import metric
 from ragmeter.quality import no_scores_warning as unscored
 from ragmeter.quality.estimate import estimate
+from ragmeter.quality.estimates import QualityKey
 from ragmeter.quality.moments import FreeMoments
 from ragmeter.quality.no_scores_warning import UnscoredWarning
-from ragmeter.quality.sums import QualityKey
 
 
 def _found(with_value, without, segment=""):

@@ -11,11 +11,13 @@ from ragmeter import ConfigurationError, RagMeter, RagSample, Reference, Retriev
 from ragmeter.exporters.memory import InMemoryExporter
 from ragmeter.exporters.semconv import PAIR_SUMS
 from ragmeter.quality._parts import MOST_REMEMBERED, MOST_VALUES
+from ragmeter.quality.estimates import QualityKey
 from ragmeter.quality.manner import PARTS
 from ragmeter.quality.objectives import Objective, Objectives
 from ragmeter.quality.population import JudgedScore
 from ragmeter.quality.segments import Segments
-from ragmeter.quality.sums import MAX_SERIES, MAX_SERVICES, SLOT_S, QualityKey, QualityTable
+from ragmeter.quality.sums import MAX_SERIES, MAX_SERVICES, QualityTable
+from ragmeter.quality.sums_by_time import SLOT_S
 from ragmeter.quality.verdict_shares import VERDICT_BAD, VERDICT_NOT_GOOD
 
 HOUR_S = 3600.0

@@ -15,10 +15,13 @@ from moved_clock import MovedClock
 from ragmeter.exporters.semconv import FREE_SUMS, JUDGED_SUMS
 from ragmeter.quality import conversations
 from ragmeter.quality.conversations import ConversationSums
+from ragmeter.quality.estimates import QualityKey
 from ragmeter.quality.moments import FreeMoments, JudgedMoments
 from ragmeter.quality.objectives import Objective, Objectives
 from ragmeter.quality.population import JudgedScore
-from ragmeter.quality.sums import MAX_REMEMBERED, OTHER, SLOT_S, QualityKey, QualityTable
+from ragmeter.quality.segments import OTHER
+from ragmeter.quality.sums import MAX_REMEMBERED, QualityTable
+from ragmeter.quality.sums_by_time import SLOT_S
 
 FAITHFULNESS = JudgedScore("faithfulness", "hash", 0.0, 1.0)
 HOUR_S = 3600.0

@@ -6,6 +6,7 @@ from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
 from ragmeter.adapters.opentelemetry.heard import HeardService
+from ragmeter.exporters.changes import NewSince
 from ragmeter.quality.corpus.view import ChunkConflict, ChunkReport, SeenChunk, StaleChunk
 from ragmeter.quality.estimates import Estimate
 from ragmeter.serve.page import Pages, Sources, Standing
@@ -45,7 +46,7 @@ from ragmeter.serve.store.views import (
     TrendPoint,
     TurnView,
 )
-from ragmeter.watch.change import Change, NewSince
+from ragmeter.watch.change import Change
 
 NOW_MS = 1_795_350_000_000  # 2026-11-22, 12:20 UTC
 FROM_MS = NOW_MS - 3_600_000

@@ -11,10 +11,10 @@ from starlette.applications import Starlette
 from starlette.testclient import TestClient
 from stored import moved, scored, store, told
 
-from ragmeter.quality._series import SLOT_S
 from ragmeter.quality.estimate import estimate
 from ragmeter.quality.moments import FreeMoments
 from ragmeter.quality.sums import QualityTable
+from ragmeter.quality.sums_by_time import SLOT_S
 from ragmeter.serve._api import api_routes
 from ragmeter.serve._openapi import description
 from ragmeter.serve.store import Store

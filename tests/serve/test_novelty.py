@@ -7,12 +7,13 @@ import pytest
 from stored import moved, scored, store
 
 from ragmeter import RagMeter
+from ragmeter.exporters.changes import NewSince
 from ragmeter.exporters.webhook import change_body
 from ragmeter.quality.estimates import Estimate
 from ragmeter.serve._watch import ScoredElsewhere
 from ragmeter.serve.store import UnreadableStoreError
 from ragmeter.watch.alarming import Alarming
-from ragmeter.watch.change import Change, NewSince
+from ragmeter.watch.change import Change
 from ragmeter.watch.watch import ChangeNotice, Watch
 from ragmeter.watch.wording import word_change
 

@@ -144,10 +144,6 @@ class _Job:
         self.owner.events.put("done", self.number, skipped)
 
 
-def _itself(score: Any) -> Any:
-    return score
-
-
 class _Serving:
     def __init__(self, channel: Channel, progress: int) -> None:
         self._channel = channel
@@ -162,7 +158,7 @@ class _Serving:
         self._judging: JudgeLoop | None = None
         self._items = (0, 0)
         # One object for all equal scores without a value: pickled once a frame.
-        self._shared: Callable[[Any], Score] = lru_cache(MAX_KNOWN)(_itself)
+        self._shared: Callable[[Any], Score] = lru_cache(MAX_KNOWN)(lambda score: score)
 
     def load(self) -> None:
         """Load the metrics and the judge; report those that cannot be loaded."""
@@ -170,10 +166,13 @@ class _Serving:
         logging.getLogger().addHandler(_LogLines(self.events))
         logging.getLogger("ragmeter").setLevel(logging.INFO)
 
+        def budget(number: int, limits: Mapping[str, Any]) -> RemoteBudget:
+            return RemoteBudget(number, limits, self.events.put)
+
         def loaded(pickled: bytes, what: str) -> tuple[Any, str | None]:
             attempt = AttemptErrors()
             with Guard(f"the worker process could not load {what}", attempt):
-                return Unpickler(pickled, secrets, self._remote, self._made).load(), None
+                return Unpickler(pickled, secrets, budget, self._made).load(), None
             return None, attempt.failure
 
         unloaded: dict[tuple[str, ...], str] = {}
@@ -206,9 +205,6 @@ class _Serving:
         for target in (self.events.send_all, self._read):
             threading.Thread(target=target, name=target.__name__, daemon=True).start()
         gc.freeze()
-
-    def _remote(self, number: int, limits: Mapping[str, Any]) -> RemoteBudget:
-        return RemoteBudget(number, limits, self.events.put)
 
     def run(self) -> None:
         """Compute scores until the process ends."""

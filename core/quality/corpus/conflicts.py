@@ -9,7 +9,7 @@ chunks, count as one way.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from heapq import nsmallest
 from itertools import combinations
 from typing import TYPE_CHECKING, NamedTuple
@@ -53,25 +53,15 @@ def find_conflicts(chunks: Iterable[ChunkTerms]) -> list[Conflict]:
                 places[probe].append((place, sentence))
     found: dict[tuple[int, int], Conflict] = {}
     said_against: defaultdict[int, set[tuple[str, ...]]] = defaultdict(set)
-    for one, other in _candidates(places):
-        pair = one[0], other[0]
-        conflict = None if pair in found else _conflict(ordered, one, other)
-        if conflict is not None:
-            found[pair] = conflict
-            said_against[one[0]].add(other[1].figures)
-            said_against[other[0]].add(one[1].figures)
-    return [found[pair] for pair in sorted(found) if all(len(said_against[at]) == 1 for at in pair)]
-
-
-def _candidates(
-    places: dict[int, list[tuple[int, FiguredSentence]]],
-) -> Iterator[tuple[tuple[int, FiguredSentence], tuple[int, FiguredSentence]]]:
     for word in sorted(places):
-        together = places[word]
-        if len(together) > 1:
-            yield from (
-                (one, other) for one, other in combinations(together[:_MOST_TOGETHER], 2) if one[0] < other[0]
-            )
+        for one, other in combinations(places[word][:_MOST_TOGETHER], 2):
+            pair = one[0], other[0]
+            conflict = None if one[0] >= other[0] or pair in found else _conflict(ordered, one, other)
+            if conflict is not None:
+                found[pair] = conflict
+                said_against[one[0]].add(other[1].figures)
+                said_against[other[0]].add(one[1].figures)
+    return [found[pair] for pair in sorted(found) if all(len(said_against[at]) == 1 for at in pair)]
 
 
 def _conflict(
@@ -83,7 +73,8 @@ def _conflict(
     differing = next(pair for pair in zip(mine.figures, theirs.figures, strict=True) if pair[0] != pair[1])
     if differing[0].startswith("month") != differing[1].startswith("month"):
         return None
-    if mine.key != theirs.key and not _is_same(mine, theirs):
+    own, other_words = frozenset(mine.words), frozenset(theirs.words)
+    if mine.key != theirs.key and len(own & other_words) < SAME * len(own | other_words):
         return None
     a, b = chunks[place], chunks[their_place]
     if overlap(a, b) < ALIKE:
@@ -99,11 +90,6 @@ def overlap(one: ChunkTerms, other: ChunkTerms) -> float:
     words = [chunk.words for chunk in (one, other)]
     least = min(map(len, words))
     return len(words[0] & words[1]) / least if least else 0.0
-
-
-def _is_same(mine: FiguredSentence, theirs: FiguredSentence) -> bool:
-    own, other = frozenset(mine.words), frozenset(theirs.words)
-    return len(own & other) >= SAME * len(own | other)
 
 
 def _says(chunk: ChunkTerms, sentence: FiguredSentence) -> bool:

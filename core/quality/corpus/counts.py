@@ -93,7 +93,14 @@ class ChunkCounts:
     def add(self, count: ChunkCount) -> ChunkCount:
         """Add a chunk that is not in the table, and return its count."""
         if len(self._counts) >= self._most:
-            self._shrink(self._most - max(1, self._most // _AT_ONCE))
+            lowest = heapq.nsmallest(
+                len(self._counts) - self._most + max(1, self._most // _AT_ONCE),
+                self._counts.values(),
+                key=lambda one: (one.n, one.last_seen, one.rank),
+            )
+            self.floor = max(self.floor, lowest[-1].n)
+            for one in lowest:
+                del self._counts[one.rank]
         count.n = count.error = self.floor
         self._counts[count.rank] = count
         return count
@@ -115,11 +122,3 @@ class ChunkCounts:
         for rank, count in theirs.items():
             self._counts[rank] = replace(count, n=count.n + self.floor, error=count.error + self.floor)
         self.floor += other.floor
-
-    def _shrink(self, to: int) -> None:
-        lowest = heapq.nsmallest(
-            len(self._counts) - to, self._counts.values(), key=lambda one: (one.n, one.last_seen, one.rank)
-        )
-        self.floor = max(self.floor, lowest[-1].n)
-        for one in lowest:
-            del self._counts[one.rank]

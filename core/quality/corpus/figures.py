@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 import sys
 from array import array
-from collections.abc import Iterator
 from functools import lru_cache
 from typing import NamedTuple
 from zlib import crc32
@@ -54,23 +53,13 @@ class FiguredSentence(NamedTuple):
 
 def figured_sentences(text: str) -> tuple[FiguredSentence, ...]:
     """Return the sentences of a chunk with a number or a month, and `LEAST_WORDS` other words."""
-    return tuple(_sentences_with_figures(text))
-
-
-def _sentences_with_figures(text: str) -> Iterator[FiguredSentence]:
-    found = 0
+    found: list[FiguredSentence] = []
     for sentence in analyse(text).sentences:
         words, figures = _read(sentence)
-        if figures and len(words) >= LEAST_WORDS:
-            yield FiguredSentence(
-                array("I", sorted({_hash(word) for word in words})),
-                _hash(" ".join(words)),
-                figures,
-                sentence[:_QUOTE_CHARS],
-            )
-            found += 1
-            if found == _MOST_SENTENCES:
-                return
+        if figures and len(words) >= LEAST_WORDS and len(found) < _MOST_SENTENCES:
+            hashes = array("I", sorted(set(map(_hash, words))))
+            found.append(FiguredSentence(hashes, _hash(" ".join(words)), figures, sentence[:_QUOTE_CHARS]))
+    return tuple(found)
 
 
 def _read(sentence: str) -> tuple[list[str], tuple[str, ...]]:
@@ -78,7 +67,7 @@ def _read(sentence: str) -> tuple[list[str], tuple[str, ...]]:
     plain = HAN_NUMERAL.sub(_in_digits, _NOTE.sub(" ", sentence))
     words: list[str] = []
     figures: list[str] = []
-    for token in line_tokens(_SPACED.sub(_join_groups, plain)):
+    for token in line_tokens(_SPACED.sub(lambda found: re.sub(r"\D", "", found[0]), plain)):
         figure = _FIGURE.match(token)
         if figure is not None:
             figures.append(sys.intern(_value(figure[0])))
@@ -99,10 +88,6 @@ def _in_digits(found: re.Match[str]) -> str:
     )
     value = han_value(found[0]) if is_number else None
     return found[0] if value is None else f" {value} "
-
-
-def _join_groups(found: re.Match[str]) -> str:
-    return found[1] + "".join(filter(str.isdecimal, found[2]))
 
 
 def _value(figure: str) -> str:

@@ -81,7 +81,10 @@ class GapExporter(UnbufferedExporter):
         found = self.gap_memory.gaps()
         for gap in found.gaps:
             members = frozenset(found.members[gap.id])
-            is_new = not any(_alike(members, other) for other in self._known.values())
+            # Two groups are the same if they share at least a third of the smaller one.
+            is_new = not any(
+                len(members & other) * 3 >= min(len(members), len(other)) for other in self._known.values()
+            )
             is_new = self._known.pop(gap.id, None) is None and is_new
             self._known[gap.id] = members
             while len(self._known) > _MOST_KNOWN:
@@ -89,8 +92,3 @@ class GapExporter(UnbufferedExporter):
             if is_new:
                 for callback in self._callbacks:
                     callback(gap)
-
-
-def _alike(one: frozenset[int], other: frozenset[int]) -> bool:
-    """Return whether two groups are the same: they share at least a third of the smaller one."""
-    return len(one & other) * 3 >= min(len(one), len(other))

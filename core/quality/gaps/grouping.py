@@ -16,7 +16,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from ragmeter.quality.estimate import wilson_interval
+from ragmeter.metrics._display.mean_interval import wilson_interval
 
 MOST_GROUPS = 10
 """Most groups of one list; people do not read a longer one."""

@@ -170,19 +170,11 @@ class GapMemory:
         for side in chain.from_iterable(self._days.values()):
             side.shrink(size)
 
-    def gaps(
-        self, *, workflow: str | None = None, since: float = -math.inf, until: float = math.inf
-    ) -> GapList:
-        """Return the gaps among the stored requests.
-
-        Args:
-            workflow: Only this workflow; None: all.
-            since: Earliest arrival, in seconds since the epoch.
-            until: Only requests before this time.
-        """
+    def gaps(self, *, workflow: str | None = None) -> GapList:
+        """Return the gaps among the stored requests; `workflow`: only of this workflow."""
 
         def is_counted(asked: Asked) -> bool:
-            return since <= asked.at < until and workflow in (None, asked.workflow)
+            return workflow in (None, asked.workflow)
 
         with self._lock:
             days = list(self._days.values())
