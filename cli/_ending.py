@@ -45,18 +45,14 @@ def _error_lines() -> Iterator[None]:
         try:
             sys.stdout.flush()
         except OSError:
-            _give_up_output()
+            # The interpreter would fail again when it flushes the stream at exit.
+            with suppress(OSError, ValueError):
+                os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             say(f"ragmeter: the output cannot be written: {error.strerror}", "red")
             raise typer.Exit(EXIT_OUTPUT) from None
         where = f"{error.filename}: " if error.filename else ""
         say(f"ragmeter: {where}{error.strerror or error}", "red")
         raise typer.Exit(EXIT_USAGE) from None
-
-
-def _give_up_output() -> None:
-    """Discard the output stream: the interpreter would fail again when it flushes it at exit."""
-    with suppress(OSError, ValueError):
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def print_json(value: object) -> None:

@@ -55,9 +55,6 @@ async def ask_first(judge: Judge, key: str) -> None:
     Args:
         judge: The judge; only an `OpenAIJudge` is asked.
         key: The variable that holds its key.
-
-    Raises:
-        ConfigurationError: The judge does not answer; the message has the request, the answer and the fix.
     """
     if not isinstance(judge, OpenAIJudge):
         return

@@ -18,11 +18,7 @@ from ragmeter.metrics import ConfigurationError, Metric, RagSample, metric
 
 
 def metrics_named(text: str | None) -> list[str | Metric]:
-    """Return the metrics that ``--metrics`` names: presets, metrics, and objects as ``FILE.py:NAME``.
-
-    Raises:
-        ConfigurationError: A file cannot be imported, or has no such metric.
-    """
+    """Return the metrics that ``--metrics`` names: presets, metrics, and objects as ``FILE.py:NAME``."""
     names = [name.strip() for name in (text or "").split(",")]
     return [_of_file(name) if ".py:" in name else name for name in names if name]
 
@@ -53,7 +49,8 @@ def _module(path: Path, given_as: str) -> ModuleType:
     if not path.stem.isidentifier():
         raise ConfigurationError(f"{given_as}: {path.stem!r} is no name of a module; rename the file")
     known = sys.modules.get(path.stem)
-    if known is not None and not _is_file(known, path):
+    file = getattr(known, "__file__", None)
+    if known is not None and (file is None or Path(file).resolve() != path.resolve()):
         raise ConfigurationError(f"{given_as}: Python has another module {path.stem!r}; rename the file")
     if folder not in sys.path:
         sys.path.insert(0, folder)
@@ -65,8 +62,3 @@ def _module(path: Path, given_as: str) -> ModuleType:
         raise ConfigurationError(
             f"{given_as}: {path.name} cannot be imported: {type(error).__name__}: {error}"
         ) from None
-
-
-def _is_file(module: ModuleType, path: Path) -> bool:
-    file = getattr(module, "__file__", None)
-    return file is not None and Path(file).resolve() == path.resolve()

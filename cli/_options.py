@@ -46,11 +46,7 @@ ToolSeparatorOption: TypeAlias = Annotated[
 def retrieval_rules(
     tools: Sequence[str] | None, spans: Sequence[str] | None, separator: str | None
 ) -> list[RetrievalTool]:
-    """Return the retrieval rules set by the options for tools and spans.
-
-    Raises:
-        ConfigurationError: A rule is invalid, or the separator is given without a rule.
-    """
+    """Return the retrieval rules set by the options for tools and spans."""
     from ragmeter.adapters.reading.results import as_tools  # noqa: PLC0415 -- --help needs none of it
 
     if separator is not None and not tools:

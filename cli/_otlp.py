@@ -24,11 +24,7 @@ def why_unreachable(place: tuple[str, int], seconds: float) -> str | None:
 
 
 def choose_protocol(url: str, protocol: str | None) -> Protocol:
-    """Return `protocol`, or gRPC for port 4317 and HTTP for everything else.
-
-    Raises:
-        ConfigurationError: The URL or the protocol is invalid.
-    """
+    """Return `protocol`, or gRPC for port 4317 and HTTP for everything else."""
     try:
         parts = urlsplit(url)
         port = parts.port

@@ -9,12 +9,7 @@ from ragmeter.metrics import ConfigurationError
 
 
 def check_output_paths(data: Path, **outputs: Path | None) -> None:
-    """Check the output files of a run over `data`, by the names of their options.
-
-    Raises:
-        ConfigurationError: Two of them are one file, one is the data set, or its folder does not exist
-            or cannot be written to.
-    """
+    """Check the output files of a run over `data`, by the names of their options."""
     taken: dict[str, Path] = {"the data set itself": data}
     for name, path in outputs.items():
         if path is None:

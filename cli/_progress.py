@@ -46,13 +46,7 @@ class _Rate(ProgressColumn):
 
 @contextmanager
 def progress(label: str, total: int, console: Console | None = None) -> Iterator[Advance]:
-    """Show progress over `total` steps; yield the function that marks one step as done.
-
-    Args:
-        label: The activity, e.g. ``asking``.
-        total: Number of steps.
-        console: Where to show it; default: the error stream.
-    """
+    """Show progress over `total` steps, e.g. ``asking``; yield the function that marks one step as done."""
     screen = console or Console(stderr=True)
     if screen.is_terminal:
         with Progress(

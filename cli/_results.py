@@ -80,11 +80,7 @@ class ResultFile:
 
 
 def read_results(path: Path) -> ResultFile:
-    """Read a file of results: one request per line, or several lines of one request, which are merged.
-
-    Raises:
-        ConfigurationError: The file cannot be read, or has no requests.
-    """
+    """Read a file of results: one request per line, or several lines of one request, which are merged."""
     first = next((row for row in read_rows(path, ()) if not isinstance(row, BadRow)), None)
     if first is not None and "measured" in first.fields and "row" in first.fields:
         found = _of_evaluation(path)

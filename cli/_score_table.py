@@ -40,11 +40,9 @@ STANDINGS: Mapping[Standing, tuple[str, str]] = {
 
 
 def score_cell(score: Score | None, usual: ScoreSummary | None = None) -> Text:
-    """Return one cell; a score without a value shows the reason, never a zero.
+    """Return one cell, coloured if conspicuously bad among the `usual` values.
 
-    Args:
-        score: The score.
-        usual: All values of the score, to colour those that are conspicuously bad.
+    A score without a value shows the reason, never a zero.
     """
     if score is None:
         return Text("·", style="dim")

@@ -122,16 +122,9 @@ def _set_variables(path: Path, settings: Mapping[str, Any]) -> None:
         if isinstance(value, dict):
             raise ConfigurationError(f"{path}: {_SETTINGS}.{name} is one value, or a list")
         if not os.environ.get(variable_of(name)):
-            said = (",".join if name != "objectives" else ";".join)(map(_word, _as_list(value)))
-            os.environ[PREFIX + name.upper()] = said
-
-
-def _as_list(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else [value]
-
-
-def _word(value: Any) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
+            given = value if isinstance(value, list) else [value]
+            words = [str(one).lower() if isinstance(one, bool) else str(one) for one in given]
+            os.environ[PREFIX + name.upper()] = (";" if name == "objectives" else ",").join(words)
 
 
 def _unknown(path: Path, name: str, known: Collection[str]) -> ConfigurationError:
@@ -148,7 +141,9 @@ def _line(name: str, value: Any, *, is_secret: bool) -> Iterator[str]:
     ]
     if not plain or plain == [False]:
         return
-    if is_secret or any(_may_hold_a_secret(one) for one in plain):
+    # An address with more than a host and a path may hold a secret.
+    addresses = [one for one in plain if isinstance(one, str) and "://" in one]
+    if is_secret or any(mark in one for one in addresses for mark in "@?"):
         yield f"# {name}: set, and not shown"
         return
     written = [
@@ -156,8 +151,3 @@ def _line(name: str, value: Any, *, is_secret: bool) -> Iterator[str]:
         for one in plain
     ]
     yield f"{name} = " + (f"[{', '.join(written)}]" if isinstance(value, (list, tuple)) else written[0])
-
-
-def _may_hold_a_secret(value: object) -> bool:
-    """Return whether a value is an address with more than a host and a path."""
-    return isinstance(value, str) and "://" in value and any(mark in value for mark in "@?")

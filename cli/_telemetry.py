@@ -56,11 +56,7 @@ class CollectedTelemetry:
 
 
 class LocalTelemetry:
-    """Three SDK providers that keep their telemetry in memory.
-
-    Args:
-        service_name: The ``service.name`` of all telemetry.
-    """
+    """Three SDK providers that keep the telemetry of a service in memory."""
 
     def __init__(self, service_name: str) -> None:
         resource = Resource.create({"service.name": service_name})
@@ -133,9 +129,6 @@ def send(
         protocol: The protocol of the endpoint.
         signals: The signals to send, of `SIGNALS`.
         full_address: `url` is the address of the only signal; nothing is appended.
-
-    Raises:
-        MissingDependencyError: The OTLP exporter packages are not installed.
     """
     points = sum(collected.points_by_metric.values())
     payloads: dict[str, tuple[int, Any]] = {
@@ -170,15 +163,7 @@ def sending_providers(
 ) -> dict[str, Any]:
     """Return providers that send to an OTLP endpoint, as arguments of `OpenTelemetryExporter`; none is global.
 
-    Args:
-        url: As for `send`.
-        protocol: Likewise.
-        signals: Likewise.
-        service_name: The ``service.name``, unless OpenTelemetry's variables set another one.
-        token: Sent in the header ``Authorization``.
-
-    Raises:
-        MissingDependencyError: The OTLP exporter packages are not installed.
+    Address, protocol and signals are as for `send`; a `token` is sent in the header ``Authorization``.
     """
     exporters = {
         signal: _exporter_to(signal, protocol, signal_address(url, protocol, signal), token)
@@ -192,11 +177,7 @@ def providers_of(
 ) -> dict[str, Any]:
     """Return providers that write to the exporters of signals, as arguments of `OpenTelemetryExporter`.
 
-    Args:
-        exporters: The exporter of each signal.
-        service_name: The ``service.name``, unless OpenTelemetry's variables set another one.
-        metrics_every_ms: Interval of exports of metrics; None: OpenTelemetry's.
-        resource: Further attributes of the resource.
+    OpenTelemetry's variables win over `service_name`, and where `metrics_every_ms` is None.
     """
     named = Resource.create(named_resource(service_name, **resource))
     about: dict[str, Any] = {"resource": named, "shutdown_on_exit": False}

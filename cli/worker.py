@@ -101,15 +101,14 @@ class WorkerTelemetry:
 
 def wanted_signals() -> list[str]:
     """Return the signals with an endpoint."""
-    return [signal for signal in SIGNALS if _is_wanted(signal)]
-
-
-def _is_wanted(signal: str) -> bool:
     if os.environ.get("OTEL_SDK_DISABLED", "").strip().lower() == "true":
-        return False
-    if os.environ.get(f"OTEL_{signal.upper()}_EXPORTER", "").strip().lower() == "none":
-        return False
-    return bool(otlp_setting(signal, "ENDPOINT", os.environ))
+        return []
+    return [
+        signal
+        for signal in SIGNALS
+        if os.environ.get(f"OTEL_{signal.upper()}_EXPORTER", "").strip().lower() != "none"
+        and otlp_setting(signal, "ENDPOINT", os.environ)
+    ]
 
 
 def has_provider() -> bool:

@@ -33,13 +33,7 @@ def agreements_as_json(found: Agreements, labels: Path, results: Path | None) ->
 
 
 def print_agreements(found: Agreements, width: float, console: Console) -> None:
-    """Print each score's numbers, one per line: readable at any width of the terminal.
-
-    Args:
-        found: The agreements.
-        width: The width of an interval that the numbers of labels are for.
-        console: Where to print.
-    """
+    """Print each score's numbers, one per line: readable at any width of the terminal."""
     for one in found.scores:
         console.print(Text.assemble((one.score, "bold"), f" {one.judge}"))
         for line in _lines(one, width):

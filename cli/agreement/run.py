@@ -280,7 +280,12 @@ def _judge_sums(score: str, results: ResultFile) -> JudgedMoments:
     # If requests were stored for being bad, their good counterparts are missing: no mean over all.
     complete = not any(one.is_worst for one in results.requests)
     for one in results.requests:
-        x = _proxy(score, one) if complete else UNKNOWN_PROXY
+        known = {
+            name: Score(name=name, value=given.value, status="ok", method="lexical", definition="")
+            for name, given in one.scores.items()
+            if given.value is not None
+        }
+        x = proxy_value(score, known) if complete else UNKNOWN_PROXY
         verdict = one.scores.get(score)
         if verdict is not None and verdict.status == "missing_input":
             continue
@@ -288,15 +293,6 @@ def _judge_sums(score: str, results: ResultFile) -> JudgedMoments:
         if verdict is not None and verdict.status != "skipped":
             sums.judged(x, one.probability_of(score), verdict.value, undefined=verdict.status == "undefined")
     return sums
-
-
-def _proxy(score: str, request: ScoredRequest) -> float:
-    known = {
-        name: Score(name=name, value=one.value, status="ok", method="lexical", definition="")
-        for name, one in request.scores.items()
-        if one.value is not None
-    }
-    return proxy_value(score, known)
 
 
 def _human_agreement(labels: Sequence[Label], levels: int) -> Ceiling | None:

@@ -148,7 +148,13 @@ def _objectives(chosen: RuleSettings, objectives: Sequence[Objective]) -> Iterat
         )
     # The objective of a workflow takes precedence over the one of all workflows.
     ordered = sorted(objectives, key=lambda one: one.workflow is None)
-    yield _fill("budgets", score=SCORE, given="".join(map(_budget, ordered)))
+    # An expression that has a value wherever its requests are counted.
+    given = "".join(
+        f"{one.budget:.12g} + 0 * max by ({SCORE}) "
+        f"(last_over_time(ragmeter_quality_low_total{_selector(one)}[6h]))\n          or\n          "
+        for one in ordered
+    )
+    yield _fill("budgets", score=SCORE, given=given)
     for factor in sorted({factor for _, _, factor, _ in chosen.burning}):
         yield _fill("limit", factor=factor)
     numbers = _numbers(chosen)
@@ -158,13 +164,6 @@ def _objectives(chosen: RuleSettings, objectives: Sequence[Objective]) -> Iterat
         # Prometheus expands templates within a label's value.
         text = _quote(str(objective).replace("{{", '{{ "{{" }}'))
         yield _fill("uncounted", numbers, score=SCORE, which=_selector(objective), text=text)
-
-
-def _budget(objective: Objective) -> str:
-    """Return the budget as an expression that has a value wherever its requests are counted."""
-    counted = f"ragmeter_quality_low_total{_selector(objective)}"
-    known = f"{objective.budget:.12g} + 0 * max by ({SCORE}) (last_over_time({counted}[6h]))"
-    return f"{known}\n          or\n          "
 
 
 def _selector(objective: Objective) -> str:

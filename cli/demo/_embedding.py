@@ -18,6 +18,7 @@ from collections.abc import Iterable
 _WORD = re.compile(r"[㐀-鿿]+|[^\W_㐀-鿿]+")
 _HAN = re.compile(r"[㐀-鿿]")
 _NGRAM = 4
+DIMENSIONS = 4096
 
 
 def features(text: str) -> list[str]:
@@ -40,29 +41,23 @@ def features(text: str) -> list[str]:
 
 
 class HashedNgramEmbedding:
-    """Hashed pieces of words, weighted by their rarity in the library. Deterministic.
+    """Hashed pieces of words, weighted by their rarity in the library. Deterministic."""
 
-    Args:
-        library: The texts to search; pieces that occur in many of them weigh little.
-        dimensions: Length of the vectors.
-    """
-
-    def __init__(self, library: Iterable[str], dimensions: int = 4096) -> None:
-        self.dimensions = dimensions
+    def __init__(self, library: Iterable[str]) -> None:
         texts = 0
         found_in: Counter[int] = Counter()
         for text in library:
             texts += 1
             found_in.update({self._slot(piece) for piece in features(text)})
-        self._weights = [math.log((texts + 1) / (found_in[slot] + 0.5)) for slot in range(dimensions)]
+        self._weights = [math.log((texts + 1) / (found_in[slot] + 0.5)) for slot in range(DIMENSIONS)]
 
     def _slot(self, piece: str) -> int:
-        return zlib.crc32(piece.encode("utf-8")) % self.dimensions
+        return zlib.crc32(piece.encode("utf-8")) % DIMENSIONS
 
     def embed(self, text: str) -> list[float]:
         """Return the unit vector of `text`; all zero when it has no letter or digit."""
         counts = Counter(self._slot(piece) for piece in features(text))
-        vector = [0.0] * self.dimensions
+        vector = [0.0] * DIMENSIONS
         for slot, count in counts.items():
             vector[slot] = (1.0 + math.log(count)) * max(self._weights[slot], 0.0)
         length = math.sqrt(sum(value * value for value in vector))

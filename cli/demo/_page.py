@@ -13,9 +13,6 @@ def server_with(outcome: DemoOutcome) -> Server:
 
     They are stored with their texts, which are the demo's own, in a temporary file that is deleted with the
     server.
-
-    Raises:
-        ConfigurationError: A setting (``RAGMETER_*``) is invalid.
     """
     server = Server(ServeOptions(http_port=0, grpc_port=0, store=StoreOptions()))
     if server.store is not None:

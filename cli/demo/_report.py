@@ -71,12 +71,24 @@ def print_report(outcome: DemoOutcome, console: Console, *, everything: bool = F
         _print_worst(outcome, console)
         console.print(summary_table(outcome.summaries, intervals=False, width=console.width))
         _print_telemetry(outcome, console)
-        _print_attach(outcome, console)
+        console.print(Text("The same on your own application", style="bold"))
+        code = Syntax(
+            outcome.application.snippet,
+            "python",
+            theme="ansi_light",
+            background_color="default",
+            word_wrap=True,
+        )
+        console.print(Padding(code, (0, 0, 1, 2)))
     else:
         _print_fault(outcome, console)
         _print_verdicts(outcome, console)
         _print_deliveries(outcome, console)
-    _print_failures(outcome, console)
+    failures = outcome.failures
+    for failure in failures[:MAX_FAILURES]:
+        console.print(Text.assemble(("failed: ", "bold red"), failure), soft_wrap=True)
+    if len(failures) > MAX_FAILURES:
+        console.print(Text(f"… and {len(failures) - MAX_FAILURES} more failures", style="red"))
     if not everything:
         for command, what in (
             ("ragmeter demo --all ", "every score, golden answers, what was emitted"),
@@ -250,17 +262,13 @@ def _print_worst(outcome: DemoOutcome, console: Console) -> None:
     rows.append(("answered", "", Text(worst.answer or "")))
     if worst.question.referenced:
         rows.append(("should say", "", Text(worst.question.answer, style="green")))
-    _print_evidence(rows, console)
-
-
-def _print_evidence(rows: Sequence[tuple[str, str, Text]], console: Console) -> None:
-    if console.width < EVIDENCE_WIDTH:
-        for what, where, text in rows:
-            console.print_indented(f"{what} {where}".strip(), "dim")
-            console.print_indented(text, by=4)
-        console.print()
+    if console.width >= EVIDENCE_WIDTH:
+        console.print(Padding(_text_grid(rows), (0, 0, 1, 2)))
         return
-    console.print(Padding(_text_grid(rows), (0, 0, 1, 2)))
+    for what, where, shown in rows:
+        console.print_indented(f"{what} {where}".strip(), "dim")
+        console.print_indented(shown, by=4)
+    console.print()
 
 
 def _shorten(text: str, limit: int = 110) -> Text:
@@ -348,22 +356,6 @@ def _span_label(span: ReadableSpan) -> Text:
         if len(scores) > 3:
             label.append(f"\n… and {len(scores) - 3} more scores", style="dim")
     return label
-
-
-def _print_attach(outcome: DemoOutcome, console: Console) -> None:
-    console.print(Text("The same on your own application", style="bold"))
-    code = Syntax(
-        outcome.application.snippet, "python", theme="ansi_light", background_color="default", word_wrap=True
-    )
-    console.print(Padding(code, (0, 0, 1, 2)))
-
-
-def _print_failures(outcome: DemoOutcome, console: Console) -> None:
-    failures = outcome.failures
-    for failure in failures[:MAX_FAILURES]:
-        console.print(Text.assemble(("failed: ", "bold red"), failure), soft_wrap=True)
-    if len(failures) > MAX_FAILURES:
-        console.print(Text(f"… and {len(failures) - MAX_FAILURES} more failures", style="red"))
 
 
 def outcome_as_json(outcome: DemoOutcome) -> dict[str, Any]:

@@ -25,8 +25,12 @@ INSTRUCTION = (
 _TEXT = re.compile(r"<text>(.*?)</text>", re.DOTALL)
 _QUESTION = re.compile(r"<question>(.*?)</question>", re.DOTALL)
 _SENTENCE = re.compile(r"(?<=[.!?])\s+|(?<=[。！？])")
-_CYRILLIC = re.compile(r"[а-яё]", re.IGNORECASE)
 _HAN = re.compile(r"[㐀-鿿]")
+_REFUSALS = {
+    _HAN: "给出的文本没有回答这个问题。",
+    re.compile(r"[а-яё]", re.IGNORECASE): "В найденных текстах ответа нет.",
+    re.compile(""): "The texts do not answer this question.",
+}
 
 REQUEST_TIMEOUT_S = 60.0
 """Most seconds for one answer of the user's endpoint."""
@@ -36,10 +40,8 @@ DEFAULT_MODEL = "gpt-4o-mini"
 class Responder(Protocol):
     """Writes one answer to one prompt."""
 
-    @property
-    def name(self) -> str:
-        """Name of the model, as shown to the user."""
-        ...
+    name: str
+    """Name of the model, as shown to the user."""
 
     def respond(self, prompt: str) -> str:
         """Return the answer to `prompt`."""
@@ -59,9 +61,7 @@ def split_sentences(text: str) -> list[str]:
 class ExtractiveResponder:
     """Answers with the one or two retrieved sentences that share most with the question. No model is used.
 
-    Args:
-        embedding: Measures the similarity of two texts.
-        made_up: Plausible answers by question that are in no text, as language models invent them.
+    Questions of `made_up` get their answer there, which is in no text: language models invent such ones.
     """
 
     name = "local extract"
@@ -85,7 +85,7 @@ class ExtractiveResponder:
             reverse=True,
         )
         if not ranked or ranked[0][0] < self.REFUSE_BELOW:
-            return _refusal(question)
+            return next(refusal for script, refusal in _REFUSALS.items() if script.search(question))
         best = ranked[0][0]
         chosen = sorted(-position for value, position in ranked[:2] if value >= best * self.SECOND_SHARE)
         joint = "" if _HAN.search(question) else " "
@@ -97,25 +97,8 @@ class ExtractiveResponder:
     """A second sentence is quoted if its similarity is at least this share of the best one's."""
 
 
-def _refusal(question: str) -> str:
-    if _HAN.search(question):
-        return "给出的文本没有回答这个问题。"
-    if _CYRILLIC.search(question):
-        return "В найденных текстах ответа нет."
-    return "The texts do not answer this question."
-
-
 class EndpointResponder:
-    """Asks an OpenAI-compatible endpoint.
-
-    Args:
-        model: The model's name there.
-        base_url: The endpoint; None: OpenAI's.
-        api_key: The key; local servers take any.
-
-    Raises:
-        MissingDependencyError: The package ``openai`` is not installed.
-    """
+    """Asks an OpenAI-compatible endpoint; without a URL, OpenAI's."""
 
     def __init__(self, model: str, base_url: str | None, api_key: str) -> None:
         try:
@@ -134,12 +117,7 @@ class EndpointResponder:
 
 
 def choose_responder(embedding: HashedNgramEmbedding, *, offline: bool = False) -> Responder:
-    """Return the user's endpoint if ``OPENAI_API_KEY`` or ``OPENAI_BASE_URL`` is set, else a local responder.
-
-    Args:
-        embedding: For the local responder.
-        offline: Ignore the environment and answer locally.
-    """
+    """Return the endpoint of ``OPENAI_API_KEY`` or ``OPENAI_BASE_URL`` if set, else a local responder."""
     key, base_url = os.environ.get("OPENAI_API_KEY"), os.environ.get("OPENAI_BASE_URL")
     if offline or not (key or base_url):
         made_up = {one.question: one.made_up for one in load_questions() if one.made_up}

@@ -38,12 +38,7 @@ answer = chain.invoke(question, config={"callbacks": [handler]})"""
 
 
 class LibraryStore(VectorStore):
-    """A vector store over a few documents. LangChain's own needs numpy, which LangChain does not install.
-
-    Args:
-        embedding: Embeds documents and queries.
-        documents: The documents to search.
-    """
+    """A vector store over a few documents. LangChain's own needs numpy, which LangChain does not install."""
 
     def __init__(self, embedding: HashedNgramEmbedding, documents: Sequence[Document]) -> None:
         self._embedding = embedding

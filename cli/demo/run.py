@@ -11,7 +11,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, as_completed
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from importlib import import_module
@@ -29,6 +29,7 @@ from ragmeter.exporters.protocol import MeterStats, ScoredRun
 from ragmeter.metrics import MissingDependencyError, Score, Verdict, VerdictWord
 from ragmeter.metrics._display.failures import Failures
 from ragmeter.metrics._display.summary import ScoreSummary, summarize
+from ragmeter.metrics.judge.protocol import Judge
 from ragmeter.testing._results import merge_results
 
 from ._embedding import HashedNgramEmbedding
@@ -198,13 +199,18 @@ def run_demo(
         MissingDependencyError: The framework, or what an option needs, is not installed.
     """
     chosen = choose_protocol(otlp, protocol) if otlp else None
+    judge: Judge | None = None
+    if judge_model is not None:
+        from ragmeter.metrics.judge import OpenAIJudge  # noqa: PLC0415 -- needs an extra
+
+        judge = OpenAIJudge(model=judge_model)
     questions = load_questions()
     telemetry = LocalTelemetry("ragmeter-demo")
     memory = InMemoryExporter()
     with ExitStack() as stack:
         meter = RagMeter(
             references={one.question: one.reference for one in questions if one.referenced},
-            judge=_judge(judge_model),
+            judge=judge,
             exporters=[memory, telemetry.exporter()],
             limits=Limits(hold_s=FLUSH_S),
         )
@@ -235,14 +241,6 @@ def run_demo(
     )
 
 
-def _judge(model: str | None) -> Any:
-    if model is None:
-        return None
-    from ragmeter.metrics.judge import OpenAIJudge  # noqa: PLC0415 -- needs an extra
-
-    return OpenAIJudge(model=model)
-
-
 def _ask_all(
     questions: Sequence[CorpusQuestion], ask: Callable[[str], str], telemetry: LocalTelemetry
 ) -> list[tuple[str | None, str | None]]:
@@ -264,7 +262,13 @@ def _ask_all(
         except KeyboardInterrupt:
             pool.shutdown(wait=False, cancel_futures=True)
             raise
-    return [_outcome(future) for future in pending]
+    # The answer, or the exception: one failed request must not end the demo.
+    return [
+        (done.result(), None)
+        if (error := done.exception()) is None
+        else (None, f"{type(error).__name__}: {error}")
+        for done in pending
+    ]
 
 
 def _await_scores(meter: RagMeter) -> None:
@@ -282,11 +286,3 @@ def _await_scores(meter: RagMeter) -> None:
             tokens = stats.input_tokens + stats.output_tokens
             judged = f", {stats.judge_calls} calls, {tokens:,} tokens" if stats.judge_calls else ""
             say(f"{stats.in_flight} requests to go{judged}")
-
-
-def _outcome(future: Future[str]) -> tuple[str | None, str | None]:
-    """Return the answer, or the exception: one failed request must not end the demo."""
-    error = future.exception()
-    if error is None:
-        return future.result(), None
-    return None, f"{type(error).__name__}: {error}"

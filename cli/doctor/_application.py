@@ -22,7 +22,6 @@ from ._report import NOT_SCORED, print_findings, write_findings
 
 if TYPE_CHECKING:
     from ragmeter import RagMeter
-    from ragmeter.adapters.opentelemetry.heard import Account
 
 _OTHERS: Mapping[str, str] = {
     "haystack": "Haystack",
@@ -107,7 +106,10 @@ def examine_application(
     from ._backends import check_backends  # noqa: PLC0415 -- at the end
     from ._providers import Pipelines, check_providers, is_of_the_api  # noqa: PLC0415 -- likewise
 
-    pipelines = Pipelines(_given_providers())
+    given: dict[str, Any] = {}  # providers passed to exporters of this process; the last one of a signal counts
+    for one in [one for exporters in _examined_meters().values() for one in exporters]:
+        given.update(getattr(one, "given_providers", dict)())
+    pipelines = Pipelines(given)
     # Other vendors have their own SDK, such as Datadog.
     if is_of_the_api(pipelines.providers["traces"]) and not installed_version("opentelemetry-sdk"):
         yield APPLICATION.failed(
@@ -120,10 +122,18 @@ def examine_application(
     yield from _without_fine(check_instrumentations(os.environ))
     yield from check_backends(pipelines.destinations)
     if not meters:
-        yield _no_meter()
+        yield REQUESTS.failed(
+            "requests",
+            "ragmeter is not attached: no meter was made in this process, and no request is scored",
+            _ATTACH if _imported_frameworks() else f"{_ATTACH}; or, where spans describe retrievals: {_SPANS}",
+        )
     processors = getattr(sys.modules.get(_PROCESSORS), "processors", ())
     for account in [one for processor in processors for one in processor.accounts()]:
-        yield from _findings_of(account)
+        spans = f"spans of {account.scope or 'no instrumentation'}"
+        yield REQUESTS.ok(spans, f"{account.heard} heard, {account.scored} scored")
+        for cause in account.causes:
+            detail = f"{cause.count} of {account.heard} not scored: {cause.reason}"
+            yield REQUESTS.warning(spans, detail, cause.line)
     for number, (meter, counted) in enumerate(zip(meters, stats, strict=True), 1):
         what = "requests" if len(meters) == 1 else f"requests of meter {number}"
         yield from _requests(what, meter, counted, said)
@@ -133,15 +143,6 @@ def examine_application(
 def _examined_meters() -> Mapping[Any, Sequence[Any]]:
     """Return the meters of this process with their exporters."""
     return getattr(sys.modules.get("ragmeter._port"), "examined", None) or {}
-
-
-def _given_providers() -> dict[str, Any]:
-    """Return the providers passed to exporters of this process, by signal; the last one counts."""
-    given: dict[str, Any] = {}
-    for exporters in _examined_meters().values():
-        for one in exporters:
-            given.update(getattr(one, "given_providers", dict)())
-    return given
 
 
 def _without_fine(findings: Iterator[Finding]) -> Iterator[Finding]:
@@ -180,23 +181,6 @@ def _instrumentations() -> Iterator[Finding]:
         if found
         else APPLICATION.skipped("other instrumentations", "none is at work")
     )
-
-
-def _no_meter() -> Finding:
-    return REQUESTS.failed(
-        "requests",
-        "ragmeter is not attached: no meter was made in this process, and no request is scored",
-        _ATTACH if _imported_frameworks() else f"{_ATTACH}; or, where spans describe retrievals: {_SPANS}",
-    )
-
-
-def _findings_of(account: Account) -> Iterator[Finding]:
-    """Yield the outcome of an instrumentation's spans, as the server counts them."""
-    what = f"spans of {account.scope or 'no instrumentation'}"
-    yield REQUESTS.ok(what, f"{account.heard} heard, {account.scored} scored")
-    for cause in account.causes:
-        detail = f"{cause.count} of {account.heard} not scored: {cause.reason}"
-        yield REQUESTS.warning(what, detail, cause.line)
 
 
 def _requests(

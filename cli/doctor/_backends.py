@@ -21,9 +21,6 @@ CONNECT_S = 3.0
 """Seconds to wait for a connection."""
 _ENDPOINT = "OTEL_EXPORTER_OTLP_ENDPOINT"
 _PROTOCOL = "OTEL_EXPORTER_OTLP_PROTOCOL"
-_DEFAULT_ENDPOINTS: dict[str | None, str] = {"http/protobuf": "http://localhost:4318"}
-"""The SDK exporters' default address, if an exporter is named and no endpoint; gRPC's has another port."""
-_DEFAULT_GRPC = "http://localhost:4317"
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,12 +42,7 @@ class Destination:
 
 
 def find_destinations(url: str | None, environ: Mapping[str, str]) -> tuple[list[Destination], list[Finding]]:
-    """Return the OTLP destinations, and findings about signals without one.
-
-    Args:
-        url: Base address given on the command line; overrides the environment.
-        environ: The environment's variables.
-    """
+    """Return the OTLP destinations, by `url` or the environment, and findings about signals without one."""
     destinations: list[Destination] = []
     findings: list[Finding] = []
     for signal in SIGNALS:
@@ -69,7 +61,9 @@ def find_destinations(url: str | None, environ: Mapping[str, str]) -> tuple[list
         else:
             findings.append(found)
     if len(findings) == len(SIGNALS) and not any(one.state == "failed" for one in findings):
-        return [], [_nothing_configured(findings)]
+        detail = "; ".join(f"{one.what}: {one.detail}" for one in findings)
+        fix = f"set {_ENDPOINT}, or pass --otlp URL; fine if the application sets up its SDK in code"
+        return [], [CONFIGURED.warning("exporter", detail, fix)]
     if url is None:
         findings += _guessed_protocol(destinations, environ)
     return destinations, findings
@@ -95,15 +89,6 @@ def _guessed_protocol(destinations: list[Destination], environ: Mapping[str, str
         )
 
 
-def _nothing_configured(findings: list[Finding]) -> Finding:
-    detail = "; ".join(f"{one.what}: {one.detail}" for one in findings)
-    return CONFIGURED.warning(
-        "exporter",
-        detail,
-        f"set {_ENDPOINT}, or pass --otlp URL; fine if the application sets up its SDK in code",
-    )
-
-
 def _destination(signal: str, url: str | None, environ: Mapping[str, str]) -> Destination | Finding:
     if url is not None:
         protocol = choose_protocol(url, None)
@@ -114,12 +99,15 @@ def _destination(signal: str, url: str | None, environ: Mapping[str, str]) -> De
     variable = own if environ.get(own) else shared
     endpoint = environ.get(variable)
     if "none" in exporters:
-        return CONFIGURED.skipped(signal, f"not sent: OTEL_{upper}_EXPORTER=none", _instead(signal))
+        instead = "scores' events go nowhere; RAGMETER_EVENTS=span_event puts them on the spans"
+        return CONFIGURED.skipped(
+            signal, f"not sent: OTEL_{upper}_EXPORTER=none", instead if signal == "logs" else ""
+        )
     if exporters != [""] and "otlp" not in exporters:
         return _other_exporter(signal, exporters)
     wanted = otlp_setting(signal, "PROTOCOL", environ) or None
     if not endpoint and "otlp" in exporters:
-        endpoint = _DEFAULT_ENDPOINTS.get(wanted, _DEFAULT_GRPC)
+        endpoint = f"http://localhost:{4318 if wanted == 'http/protobuf' else 4317}"  # the SDK's default
     if not endpoint:
         return CONFIGURED.skipped(signal, "no endpoint configured")
     if "://" not in endpoint:
@@ -129,12 +117,6 @@ def _destination(signal: str, url: str | None, environ: Mapping[str, str]) -> De
     if variable == shared:
         endpoint = signal_address(endpoint, protocol, signal)
     return Destination(signal, protocol, endpoint, variable)
-
-
-def _instead(signal: str) -> str:
-    if signal == "logs":
-        return "scores' events go nowhere; RAGMETER_EVENTS=span_event puts them on the spans"
-    return ""
 
 
 def _other_exporter(signal: str, exporters: list[str]) -> Finding:

@@ -139,7 +139,7 @@ def try_delivery(collected: CollectedTelemetry, destinations: Sequence[Destinati
                 took_traces = took_traces or one.signal == "traces"
                 yield TEST_REQUEST.ok(what, f"{delivery.items} accepted over {one.protocol}")
             elif took_traces:
-                yield TEST_REQUEST.warning(what, f"refused: {said}", _refusal_hint(one.signal))
+                yield TEST_REQUEST.warning(what, f"refused: {said}", _REFUSED[one.signal])
             else:
                 yield TEST_REQUEST.failed(
                     what,
@@ -152,10 +152,8 @@ def try_delivery(collected: CollectedTelemetry, destinations: Sequence[Destinati
             yield TEST_REQUEST.skipped(what, "there was nothing to send")
 
 
-def _refusal_hint(signal: str) -> str:
-    if signal == "logs":
-        return (
-            "this backend takes no log events: set OTEL_LOGS_EXPORTER=none, and "
-            "RAGMETER_EVENTS=span_event to see them on the spans"
-        )
-    return "this backend takes no metrics: set OTEL_METRICS_EXPORTER=none, or send them elsewhere"
+_REFUSED = {
+    "logs": "this backend takes no log events: set OTEL_LOGS_EXPORTER=none, and RAGMETER_EVENTS=span_event to "
+    "see them on the spans",
+    "metrics": "this backend takes no metrics: set OTEL_METRICS_EXPORTER=none, or send them elsewhere",
+}

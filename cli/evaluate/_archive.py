@@ -102,8 +102,9 @@ def _learn(path: Path, known: KnownRows) -> None:
         uniform = about.get("uniform")
         if uniform is not None:
             everything = frozenset(uniform)
-            for key in _dictionary(file.read(["row"]).column("row")):
-                known.add(bytes.fromhex(key), everything)
+            for chunk in file.read(["row"]).column("row").chunks:
+                for key in chunk.unique().to_pylist():
+                    known.add(bytes.fromhex(key), everything)
             return
         table = file.read(list(_BY_ROW))
     for row, (measured, failed) in _by_row(table).items():
@@ -122,11 +123,6 @@ def _by_row(table: pa.Table) -> dict[str, tuple[set[str], set[str]]]:
         measured, failed = found.setdefault(row, (set(), set()))
         (measured if status in FINAL else failed).add(measurement)
     return found
-
-
-def _dictionary(column: pa.ChunkedArray) -> Iterator[str]:
-    for chunk in column.chunks:
-        yield from chunk.unique().to_pylist()
 
 
 class _RowToScore(NamedTuple):

@@ -29,9 +29,6 @@ class BySegment:
 
     Args:
         names: As of ``RagMeter(segments=...)``: ``language``, ``retriever``, ``metadata.X``, or a column.
-
-    Raises:
-        ConfigurationError: A name is invalid or repeated, or there are too many.
     """
 
     def __init__(self, names: Sequence[str]) -> None:
@@ -54,11 +51,7 @@ class BySegment:
         return tuple(value for _, value in self._segments.of(_run_of(row))) if self._found else ()
 
     def summaries(self, order: Sequence[str] = ()) -> dict[str, list[ScoreSummary]]:
-        """Return the summaries of each segment, such as ``language:zh``, in the order of names and values.
-
-        Args:
-            order: Names of the scores to put first, in this order.
-        """
+        """Return the summaries of each segment, such as ``language:zh``; scores in `order` first."""
         return {
             segment_text(name, value): known[value].summaries(order=order)
             for name, known in self._found.items()

@@ -21,16 +21,7 @@ _CONTEXTS = TypeAdapter(tuple[RetrievedContext, ...])
 
 
 class OtherRetriever:
-    """Another retriever's results for the questions of a data set.
-
-    Args:
-        path: The file with its results.
-        columns: The columns of the file's fields.
-        judge: Decides which chunks are relevant; None: shared words decide.
-
-    Raises:
-        ConfigurationError: The file cannot be read, or none of its rows has a question and contexts.
-    """
+    """Another retriever's results for the questions of a data set; without a judge, shared words decide."""
 
     def __init__(self, path: Path, columns: Columns, judge: Judge | None) -> None:
         self._rows = scratch_database(self)

@@ -20,11 +20,7 @@ _SNIFFED = 4096
 
 
 def files_of(data: Sequence[Path]) -> list[Path]:
-    """Return the named files; for a folder, its files by name, since engines write data sets in parts.
-
-    Raises:
-        ConfigurationError: A folder has no files.
-    """
+    """Return the named files; for a folder, its files by name, since engines write data sets in parts."""
     found: list[Path] = []
     for path in data:
         if not path.is_dir():
@@ -46,11 +42,7 @@ def _is_data(path: Path) -> bool:
 
 
 def check_data(data: Sequence[Path], *, merge: bool) -> None:
-    """Check the names of the files, before any is opened.
-
-    Raises:
-        ConfigurationError: There is no name, a repeated one, or one with an unknown ending.
-    """
+    """Check the names of the files, before any is opened."""
     if not data and not merge:
         raise ConfigurationError("name a data set, or - for standard input")
     names = [path.name for path in data]
@@ -64,11 +56,7 @@ def check_data(data: Sequence[Path], *, merge: bool) -> None:
 
 @contextmanager
 def readable(data: Sequence[Path]) -> Iterator[tuple[Path, ...]]:
-    """Yield the files; standard input is copied into a temporary one, readable by its owner only.
-
-    Raises:
-        ConfigurationError: The disk is full.
-    """
+    """Yield the files; standard input is copied into a temporary one, readable by its owner only."""
     if _STANDARD_INPUT not in data:
         yield tuple(data)
         return

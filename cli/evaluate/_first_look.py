@@ -22,11 +22,7 @@ _WANTED = ("question", "contexts", "answer")
 
 
 def notes_on(files: Iterable[Path], columns: Columns) -> Iterator[str]:
-    """Yield the notes on each file.
-
-    Raises:
-        ConfigurationError: A column named by the user is missing, or a file cannot be read.
-    """
+    """Yield the notes on each file."""
     for path in files:
         first = islice(read_rows(path, columns.lists), FIRST_ROWS)
         rows = [row.fields for row in first if isinstance(row, GoodRow)]

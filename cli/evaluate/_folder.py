@@ -125,12 +125,7 @@ def _scorer(options: EvaluateOptions) -> Scorer:
 
 
 def _engine(options: EvaluateOptions) -> Callable[[Scorer, ScoringPlan], Iterator[pa.Table]] | None:
-    """Return the engine that scores instead of this process.
-
-    Raises:
-        ConfigurationError: The engine is unknown.
-        MissingDependencyError: The engine is not installed.
-    """
+    """Return the engine that scores instead of this process."""
     if options.engine is None:
         if options.processes is not None:
             raise ConfigurationError("--processes needs --engine ray")
@@ -185,11 +180,7 @@ def _report(options: EvaluateOptions, folder: Folder, listed: RowList, began: fl
 
 
 def scores_of_folder(path: Path) -> RowScores:
-    """Return the scores of all shards of a folder that is a baseline.
-
-    Raises:
-        ConfigurationError: No run has finished there, or a list cannot be read.
-    """
+    """Return the scores of all shards of a folder that is a baseline."""
     sums = EvaluationSums(compares=True)
     with Folder(path, None) as folder:
         add_rows_of(folder, RowList(folder.lists()), sums)

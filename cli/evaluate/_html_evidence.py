@@ -27,12 +27,7 @@ def place_in_words(found: WorstRow) -> str:
 
 
 def row_in_full(found: WorstRow, link: str) -> str:
-    """Return a row with its texts and all its scores, as a collapsed section.
-
-    Args:
-        found: The row.
-        link: The id of the section; a link to it expands it.
-    """
+    """Return a row with its texts and scores, as a collapsed section, which a link to its id expands."""
     texts = "".join(f"<dt>{name}</dt><dd>{value}</dd>" for name, value in _texts(found.row.sample) if value)
     reasons = () if found.verdict is None else found.verdict.reasons
     said = "".join(f"<li>{_text(reason)}</li>" for reason in reasons)

@@ -45,11 +45,7 @@ _DARK = f"@media screen and (prefers-color-scheme:dark){{.rm.page{{color-scheme:
 
 
 def write_page(evaluation: EvaluationReport, path: Path) -> None:
-    """Write the page completely or not at all, readable by its owner only, as it quotes the data set.
-
-    Raises:
-        ConfigurationError: The file cannot be written.
-    """
+    """Write the page completely or not at all, readable by its owner only, as it quotes the data set."""
     page = render_page(evaluation).encode("utf-8", "replace")
     half: Path | None = None
     try:
@@ -65,11 +61,7 @@ def write_page(evaluation: EvaluationReport, path: Path) -> None:
 
 
 def check_page(path: Path | None) -> None:
-    """Check that writing a page to `path` replaces no file but an earlier page.
-
-    Raises:
-        ConfigurationError: There is another kind of file.
-    """
+    """Check that writing a page to `path` replaces no file but an earlier page."""
     if path is None or not path.exists():
         return
     with path.open("rb") as file:

@@ -28,11 +28,7 @@ WORST_SCORES = 3
 
 
 def write_markdown(evaluation: EvaluationReport, path: Path) -> None:
-    """Append the summary to a file, to which other steps may have written.
-
-    Raises:
-        ConfigurationError: The file cannot be written.
-    """
+    """Append the summary to a file, to which other steps may have written."""
     try:
         with path.open("a", encoding="utf-8", errors="replace") as file:
             file.write(as_markdown(evaluation))

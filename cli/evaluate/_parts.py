@@ -65,11 +65,7 @@ class Shard(NamedTuple):
 
 
 def shard_of(text: str) -> Shard:
-    """Parse ``i/n``.
-
-    Raises:
-        ConfigurationError: It has another form.
-    """
+    """Parse ``i/n``."""
     found = re.fullmatch(r"(\d+)/(\d+)", text.strip())
     if found is not None and int(found[1]) < int(found[2]) <= 100_000:
         return Shard(int(found[1]), int(found[2]))
@@ -82,9 +78,6 @@ class Folder:
     Args:
         path: The folder; created if missing, readable by its owner only.
         shard: The shard to write; None: only read.
-
-    Raises:
-        ConfigurationError: It cannot be written to, has other content, or is in use by another run.
     """
 
     def __init__(self, path: Path, shard: Shard | None) -> None:
@@ -131,11 +124,7 @@ class Folder:
         return {Shard(int(named[1]), int(named[2])): at for at, named in self._files_named(ROWS)}
 
     def write_part(self, table: pa.Table, about: Mapping[str, Any]) -> None:
-        """Write a part, completely or not at all.
-
-        Raises:
-            ConfigurationError: The disk is full; earlier parts remain.
-        """
+        """Write a part, completely or not at all."""
         # Parts are ordered by time; two of one run never have the same.
         self._last = max(self._last + 1, time.time_ns())
         described_table = table.replace_schema_metadata(_metadata(about))

@@ -34,11 +34,7 @@ def is_recorded(files: tuple[Path, ...]) -> bool:
 
 
 def evaluate_recorded(options: EvaluateOptions) -> EvaluationReport:
-    """Return the evaluation of the recorded scores.
-
-    Raises:
-        ConfigurationError: An option needs texts.
-    """
+    """Return the evaluation of the recorded scores."""
     if options.metrics or options.judge is not None or options.out is not None:
         raise ConfigurationError(
             "the data are results without texts, whose recorded scores are shown; to score them again, "

@@ -37,16 +37,7 @@ class ListedRow(NamedTuple):
 
 
 class RowList:
-    """The rows of some shards.
-
-    Args:
-        lists: The list of each shard.
-        segments: Names of segments that are counted separately.
-
-    Raises:
-        ConfigurationError: A list cannot be read, two are of runs with different plans, or one lacks a
-            segment.
-    """
+    """The rows of some shards, by the list of each."""
 
     def __init__(self, lists: Mapping[Shard, Path], segments: Sequence[str] = ()) -> None:
         self.asked: MeasurementPlan | None = None

@@ -33,9 +33,6 @@ class ScoreFile:
     Args:
         path: The file; created if absent, readable by its owner only, continued if it holds scores of an
             earlier run. None: a temporary one.
-
-    Raises:
-        ConfigurationError: The file cannot be opened, or has other content.
     """
 
     def __init__(self, path: Path | None) -> None:
@@ -75,11 +72,7 @@ class ScoreFile:
         return known
 
     def add(self, row: Row, measured: Mapping[str, tuple[Score, ...]], verdict: Verdict | None) -> None:
-        """Append a row's new scores, and the verdict of all its scores so far: its last line has the last one.
-
-        Raises:
-            ConfigurationError: The disk is full; earlier lines remain.
-        """
+        """Append a row's new scores, and the verdict of all its scores so far."""
         record = {
             "row": row.key,
             "line": row.line,

@@ -28,12 +28,7 @@ _NOTHING: Mapping[str, str] = MappingProxyType({})
 
 
 class EvaluationSums:
-    """Adds up scored rows.
-
-    Args:
-        segments: Names of segments.
-        compares: Whether to store every score on disk, for a comparison with another run's.
-    """
+    """Adds up scored rows; `compares`: stores every score on disk, for a comparison with another run's."""
 
     def __init__(self, segments: Sequence[str] = (), *, compares: bool = False) -> None:
         self.rows = 0
@@ -108,15 +103,7 @@ class EvaluationSums:
         order: Sequence[str] = (),
         **about: Any,
     ) -> EvaluationReport:
-        """Return the report.
-
-        Args:
-            options: The user's options.
-            files: The data set.
-            began: The start, by `time.perf_counter`.
-            order: Names of the scores to put first, in this order.
-            about: Other fields of the report.
-        """
+        """Return the report, the scores in `order` first; `about` has further fields."""
         summaries = self._summarizer.summaries(order=order)
         by_segment = self.by_segment.summaries(order)
         decision = decide(options.asked, summaries, self.row_scores, self.bad_row_count)

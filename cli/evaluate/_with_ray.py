@@ -46,9 +46,6 @@ def scored_by_ray(
         processes: Number of scoring processes.
         scorer: The scorer of each process.
         plan: The rows to score.
-
-    Raises:
-        ConfigurationError: As of `cluster` and `score_tables`.
     """
     pieces = [
         partial(

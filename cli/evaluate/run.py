@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -17,8 +17,7 @@ from pathlib import Path
 from ragmeter.cli._judge_question import ask_first
 from ragmeter.cli._progress import Advance, judge_note, progress
 from ragmeter.metrics import ConfigurationError, Metric, MissingDependencyError, Score, Verdict, VerdictRules
-from ragmeter.metrics._files.columns import Columns
-from ragmeter.metrics._files.rows import BadRow, count_rows
+from ragmeter.metrics._files.rows import count_rows
 from ragmeter.metrics._files.samples import Row, read_samples
 from ragmeter.metrics._measuring import measurement_key
 from ragmeter.metrics.protocol import lacks_input, run_metric
@@ -115,7 +114,7 @@ class _Pass:
         self._options = options
         self._judge = options.judge
         self.model = None if options.judge is None else options.judge.model
-        self._found = _rows_of(options.files, options.columns)
+        self._found = ((path, found) for path in options.files for found in read_samples(path, options.columns))
         self._measurements = [(metric, measurement_key(metric, self.model)) for metric in metrics]
         # If the metrics were not chosen, a row gets only those that it has inputs for.
         self._sparing = () if options.metrics else ("reference", "stages")
@@ -175,9 +174,8 @@ class _Pass:
             finally:
                 del self._under_way[row.key]
                 done.set()
-        scores = {score.name: score for _, key in wanted for score in known[key]}
+        scores, verdict = self._so_far(row, known)
         measured_by = {score.name: key for _, key in wanted for score in known[key]}
-        verdict = self._rules.verdict(scores, row.sample.status)
         self.sums.add(row, scores, verdict, measured_by=measured_by)
         if self.gaps is not None:
             self.gaps.add(row, scores, verdict)
@@ -191,11 +189,13 @@ class _Pass:
             if not lacks_input(metric, row.sample, self._sparing)
         ]
 
-    def _verdict(self, row: Row, known: Mapping[str, tuple[Score, ...]]) -> Verdict | None:
-        """Return the verdict of all scores of a row so far."""
+    def _so_far(
+        self, row: Row, known: Mapping[str, tuple[Score, ...]]
+    ) -> tuple[dict[str, Score], Verdict | None]:
+        """Return the scores of a row so far, and their verdict."""
         wanted = self._measurements_of(row)
-        by_name = {score.name: score for _, key in wanted for score in known.get(key, ())}
-        return self._rules.verdict(by_name, row.sample.status)
+        scores = {score.name: score for _, key in wanted for score in known.get(key, ())}
+        return scores, self._rules.verdict(scores, row.sample.status)
 
     async def _measure(
         self, row: Row, missing: Sequence[tuple[Metric, str]], known: dict[str, tuple[Score, ...]]
@@ -208,7 +208,7 @@ class _Pass:
         }
         known.update(measured)
         if measured:
-            self._kept.add(row, measured, self._verdict(row, known))
+            self._kept.add(row, measured, self._so_far(row, known)[1])
 
         judged = [(metric, key) for metric, key in missing if metric.judged]
         if judged and self._judge is not None and (variable := self._options.judge_key) is not None:
@@ -219,12 +219,6 @@ class _Pass:
         async def judge(metric: Metric, key: str) -> None:
             scores = await run_metric(metric, row.sample, self._judge)
             known[key] = scores
-            self._kept.add(row, {key: scores}, self._verdict(row, known))
+            self._kept.add(row, {key: scores}, self._so_far(row, known)[1])
 
         await asyncio.gather(*(judge(metric, key) for metric, key in judged))
-
-
-def _rows_of(files: Sequence[Path], columns: Columns) -> Iterator[tuple[Path, Row | BadRow]]:
-    for path in files:
-        for found in read_samples(path, columns):
-            yield path, found

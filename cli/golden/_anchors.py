@@ -78,11 +78,7 @@ def words_of(text: str) -> tuple[str, ...]:
 class Index:
     """The part of an index that matters for the labels: its ids, and the chunks that share runs of words.
 
-    Several chunks may have one id, for example if labels name documents.
-
-    Args:
-        labels: All labels to find.
-        chunks: All chunks; one is in memory at a time.
+    Several chunks may have one id, for example if labels name documents. One chunk is in memory at a time.
     """
 
     def __init__(self, labels: Iterable[GoldenLabel], chunks: Iterable[Chunk]) -> None:

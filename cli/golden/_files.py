@@ -30,11 +30,7 @@ class GoldenRow:
 
 
 def read_chunks(path: Path) -> Iterator[Chunk]:
-    """Yield the chunks of an index, one at a time.
-
-    Raises:
-        ConfigurationError: A row cannot be read, or has no id or text; names file and line.
-    """
+    """Yield the chunks of an index, one at a time."""
     for row in _rows(path, ()):
         name, text = _first(row.fields, _ID), _first(row.fields, _TEXT)
         if name is None or not isinstance(text, str):
@@ -46,15 +42,7 @@ def read_chunks(path: Path) -> Iterator[Chunk]:
 
 
 def read_golden(path: Path, texts: Mapping[str, str]) -> list[GoldenRow]:
-    """Return the rows of a golden set.
-
-    Args:
-        path: The file.
-        texts: Texts of the old index, by id.
-
-    Raises:
-        ConfigurationError: A row cannot be read; names file and line.
-    """
+    """Return the rows of a golden set, with texts of the old index by id."""
     found: list[GoldenRow] = []
     for row in _rows(path, _LISTS):
         where = f"{str(path)!r}, line {row.line}"
@@ -65,13 +53,7 @@ def read_golden(path: Path, texts: Mapping[str, str]) -> list[GoldenRow]:
 
 
 def repair_row(row: GoldenRow, outcomes: Sequence[LabelOutcome], texts: Mapping[str, str]) -> dict[str, Any]:
-    """Return the row with the current ids of its labels.
-
-    Args:
-        row: The row.
-        outcomes: The outcome of each of its labels.
-        texts: Texts of the chunks with parts of a split label.
-    """
+    """Return a row with the current ids of its labels; `texts`: of chunks with parts of split labels."""
     fields = {key: value for key, value in row.fields.items() if value is not None}
     if not row.labels:
         return fields

@@ -34,20 +34,10 @@ class Drawing(NamedTuple):
 def draw(results: ResultFile, score: str, count: int, *, at_least: float = 0.0) -> Drawing:
     """Draw requests, among those with a judged value if there are any.
 
-    Each request has the same probability, whatever its properties.
-
-    Those at the lowest places are drawn, and the probability is the next place above them: given that, each
-    request was drawn independently of the others.
-
-    Args:
-        results: The requests.
-        score: The score to label.
-        count: Number of requests wanted.
-        at_least: The probability of an earlier drawing from the same file. Requests added to the file since
-            are drawn with it, too, so there may be more than `count`.
-
-    Raises:
-        ConfigurationError: No request can be labelled.
+    Each request has the same probability, whatever its properties. Those at the lowest places are drawn, and
+    the probability is the next place above them: given that, each was drawn independently of the others.
+    Requests added to the file since an earlier drawing are drawn with its probability, `at_least`, too, so
+    there may be more than `count`.
     """
     able = sorted(_able(results, score), key=lambda one: one.place)
     probability = 1.0 if count >= len(able) else able[count].place
@@ -57,11 +47,7 @@ def draw(results: ResultFile, score: str, count: int, *, at_least: float = 0.0) 
 
 
 def pick_worst(results: ResultFile, score: str, count: int) -> Drawing:
-    """Pick the requests with the judge's lowest scores: to find faults, not for estimates.
-
-    Raises:
-        ConfigurationError: No request has a value of the judge.
-    """
+    """Pick the requests with the judge's lowest scores: to find faults, not for estimates."""
     known = [(value, one) for one in _able(results, score) if (value := one.value_of(score)) is not None]
     if not known:
         raise ConfigurationError(f"--worst: no request of {str(results.path)!r} has a value of {score}")

@@ -35,14 +35,7 @@ def grade_of(key: str, scale: LabelScale) -> float | None:
 
 
 class Screen:
-    """Shows requests and reads keys.
-
-    Args:
-        console: The terminal.
-        wording: The words of the language.
-        score: The score to label.
-        scale: The possible grades.
-    """
+    """Shows requests and reads keys."""
 
     def __init__(self, console: Console, wording: Wording, score: str, scale: LabelScale) -> None:
         self._console = console
@@ -51,13 +44,7 @@ class Screen:
         self._scale = scale
 
     def show(self, sample: RagSample, place: str, *, whole: bool) -> None:
-        """Show a request and its question.
-
-        Args:
-            sample: The request.
-            place: Its number, and the number of requests.
-            whole: Show long texts completely.
-        """
+        """Show a request and its question; `whole`: long texts completely."""
         words = self._wording
         self._console.print()
         self._console.print(Text(place, style="dim"))
