@@ -194,7 +194,6 @@ class Delivery:
             client.close()
 
     def _attempt(self, path: str, content: bytes) -> _Answer:
-        """Try once."""
         client = self._client_now()
         try:
             url = self._base_url + path if path else self._given_url
@@ -243,8 +242,6 @@ def in_requests(runs: Iterable[list[T]], most: int, most_bytes: float = math.inf
 
 
 class _Answer(NamedTuple):
-    """The result of one attempt."""
-
     body: Any = None
     """The JSON of a success."""
     problem: str | None = None

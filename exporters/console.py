@@ -115,8 +115,10 @@ class ConsoleExporter(UnbufferedExporter):
             stream = sys.stderr if self._stream is None else self._stream
             if stream is None:
                 raise ValueError("this process has no standard error")
-            terminal = _is_terminal(stream)
-            color = _wants_color(terminal=terminal) if self._color is None else self._color
+            asks = getattr(stream, "isatty", None)
+            terminal = asks is not None and asks() is True
+            wants = terminal and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+            color = wants if self._color is None else self._color
             width = _columns(stream) if terminal else None
             for scored in batch:
                 with written.alone():
@@ -171,7 +173,6 @@ def _decisive(scored: ScoredRun) -> Iterator[str]:
 
 
 def _late_scores(scored: ScoredRun) -> Iterator[str]:
-    """Yield the scores of a late result."""
     known = [score for score in scored.scores.values() if score.value is not None]
     # Judgements before counts.
     shown = {score.name for score in shown_scores(known)}
@@ -278,15 +279,6 @@ def _color_rows(rows: list[str], scored: ScoredRun) -> list[str]:
     word = "later" if scored.late else scored.verdict.word
     coloured = f"\x1b[{_COLOURS[scored.verdict.word]}m{word}\x1b[0m"
     return [rows[0].replace(word, coloured, 1), *rows[1:]]
-
-
-def _is_terminal(stream: TextIO) -> bool:
-    asks = getattr(stream, "isatty", None)
-    return asks is not None and asks() is True
-
-
-def _wants_color(*, terminal: bool) -> bool:
-    return terminal and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
 def _columns(stream: TextIO) -> int | None:

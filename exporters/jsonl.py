@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -64,7 +64,8 @@ class JsonlExporter:
             for scored in batch:
                 with written.alone():
                     lines.append((scored, self._line(scored)))
-            self._check_open()
+            if self._closed:
+                raise ValueError(f"{str(self._path)!r} is closed: the exporter was shut down")
             done: set[int] = set()
             try:
                 with appending(self._path) as file:
@@ -96,10 +97,6 @@ class JsonlExporter:
         del timeout_s
         self._closed = True
 
-    def _check_open(self) -> None:
-        if self._closed:
-            raise ValueError(f"{str(self._path)!r} is closed: the exporter was shut down")
-
     def _line(self, scored: ScoredRun) -> bytes:
         return as_line(plain(_record(scored, content=self._include_content)), compact=True)
 
@@ -108,7 +105,7 @@ _OF_RUN = (
     *("run_id", "name", "framework", "error_type", "started_ns", "ended_ns"),
     *("conversation_id", "response_id", "user_id", "tags"),
 )
-_OF_SCORED = (*("late", "sample_rate", "judge_sample_rate", "selection", "judge_selection", "revision"),)
+_OF_SCORED = ("late", "sample_rate", "judge_sample_rate", "selection", "judge_selection", "revision")
 _OF_RETRIEVAL = (
     *("name", "data_source_id", "top_k", "embedding_model", "provider", "error_type"),
     *("started_ns", "ended_ns"),
@@ -125,7 +122,9 @@ def _record(scored: ScoredRun, *, content: bool) -> dict[str, Any]:
         "status": sample.status,
         "trace_id": f"{around.trace_id:032x}" if around else None,
         "span_id": f"{around.span_id:016x}" if around else None,
-        "metadata": _metadata(run.metadata),
+        "metadata": {
+            str(key): value for key, value in run.metadata.items() if isinstance(value, (str, bool, int, float))
+        },
         "verdict": None if scored.verdict is None else scored.verdict.model_dump(exclude_none=True),
         "contexts_by": sample.contexts_by,
         "context_count": None if sample.contexts is None else len(sample.contexts),
@@ -168,7 +167,3 @@ def _score(score: Score, *, content: bool) -> dict[str, Any]:
     record = score.model_dump(exclude={"name", "explanation", "items"})
     record["items"] = [{"id": item.id, "verdict": item.verdict, "value": item.value} for item in score.items]
     return record
-
-
-def _metadata(metadata: Mapping[str, Any]) -> dict[str, Any]:
-    return {str(key): value for key, value in metadata.items() if isinstance(value, (str, bool, int, float))}

@@ -94,7 +94,11 @@ class SpoolSender:
             self._until_look -= 1
             file.put([(count, body)], since_ns=time.time_ns())
         except DamagedError as error:
-            self._replace(error)
+            damaged = self._file
+            self._end_file()
+            if damaged is not None:
+                _log.error("queue: %s; it is set aside, a new file begins", error)
+                set_aside(damaged.path)
             raise TransportDownError(f"{self._folder}: {error}") from error
 
     def _check_room(self, file: SpoolFile, needed: int) -> None:
@@ -111,12 +115,16 @@ class SpoolSender:
     def close(self, timeout_s: float) -> None:
         """Close the file; its messages wait to be read."""
         del timeout_s
+        if self._file is not None:
+            with suppress(TransportDownError, DamagedError):
+                if not len(self._file):
+                    self._file.remove()
+        self._end_file()
+
+    def _end_file(self) -> None:
         file, lock = self._file, self._lock
         self._begin()
         if file is not None:
-            with suppress(TransportDownError, DamagedError):
-                if not len(file):
-                    file.remove()
             file.close()
         if lock is not None:
             lock.release()
@@ -125,9 +133,7 @@ class SpoolSender:
         file, lock = self._file, self._lock
         if file is not None and lock is not None and not (file.is_there and lock.is_there):
             _log.error("queue: %s or its lock was deleted; a new file begins", file.path)
-            self._begin()
-            file.close()
-            lock.release()
+            self._end_file()
         if self._file is None:
             name = f"{os.getpid()}-{uuid4().hex[:12]}"
             try:
@@ -136,16 +142,6 @@ class SpoolSender:
                 raise TransportDownError(f"{self._folder}: {loggable(error)}") from error
             self._file = SpoolFile(self._folder / f"{name}{MESSAGES}")
         return self._file
-
-    def _replace(self, error: Exception) -> None:
-        file, lock = self._file, self._lock
-        self._begin()
-        if file is not None:
-            _log.error("queue: %s; it is set aside, a new file begins", error)
-            file.close()
-            set_aside(file.path)
-        if lock is not None:
-            lock.release()
 
 
 def _log_dead(dead: StoredMessage) -> None:

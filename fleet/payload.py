@@ -226,7 +226,6 @@ def _message(body: bytes) -> Mapping[str, Any]:
 
 @cache
 def _keys(kind: Any) -> Mapping[str, str]:
-    """Return the key of each field of a part."""
     names = (
         kind.model_fields
         if issubclass(kind, BaseModel)
@@ -365,7 +364,6 @@ class _Reading:
 
 
 def _known_fields(kind: type, one: Any) -> dict[str, Any]:
-    """Return the known fields of a part by name."""
     there = _MAPPING.validate_python(one)
     return {name: there[key] for name, key in _keys(kind).items() if key in there}
 

@@ -158,7 +158,6 @@ class FleetPublisher:
         )
 
     def _with_spans(self, run: RagRun) -> RagRun:
-        """Return the request together with its exported spans."""
         spans = self._spans
         if spans is None or not delivers(spans):
             return run

@@ -8,7 +8,7 @@ columns.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from ragmeter.metrics import MissingDependencyError, Score
@@ -29,18 +29,8 @@ UNREADABLE = "unreadable"
 
 _OPTIONAL = ("reference", "stages")
 _DETAIL = (
-    "method",
-    "target",
-    "label",
-    "lower",
-    "upper",
-    "range",
-    "direction",
-    "missing",
-    "judge_calls",
-    "input_tokens",
-    "output_tokens",
-    "cache_hits",
+    *("method", "target", "label", "lower", "upper", "range", "direction", "missing"),
+    *("judge_calls", "input_tokens", "output_tokens", "cache_hits"),
 )
 
 SCORES = pa.schema(
@@ -99,49 +89,40 @@ def scores_as_table(
     with_text: bool = False,
 ) -> pa.Table:
     """Return rows with their scores, and unreadable rows, as a table with the columns of `SCORES`."""
-    columns: list[list[Any]] = [[] for _ in SCORES]
-    add = [column.append for column in columns]
-    for one in found:
-        if isinstance(one, BadRow):
-            line = dict.fromkeys(SCORES.names)
-            line |= {"line": one.line, "status": UNREADABLE, "error_type": one.reason}
-            for put, value in zip(add, line.values(), strict=True):
-                put(value)
-            continue
-        row, scores = one
-        question = row.sample.question
-        verdict = scores.verdict
-        of_row = (
-            row.sample.status,
-            ",".join(name for name in _OPTIONAL if getattr(row.sample, name) is None),
-            None if verdict is None else verdict.word,
-            None if verdict is None else ",".join(verdict.codes),
-        )
-        last = (
-            None if question is None else key_of_question(question),
-            _storable(question) if with_text else None,
-        )
-        for score in scores.values():
-            values = (
-                row.key,
-                row.line,
-                score.name,
-                score.value,
-                score.status,
-                measurements.get(score.name, score.name),
-                score.definition,
-                score.error_type,
-                *of_row,
-                _items(score, with_text=with_text),
-                _storable(score.summary),
-                _detail(score),
-                *last,
-                _storable(score.explanation) if with_text else None,
-            )
-            for put, value in zip(add, values, strict=True):
-                put(value)
-    arrays = [pa.array(column, type=field.type) for column, field in zip(columns, SCORES, strict=True)]
-    return pa.Table.from_arrays(arrays, schema=SCORES)
+    lines = [line for one in found for line in _lines(one, measurements, with_text=with_text)]
+    return pa.Table.from_pylist(lines, schema=SCORES)
+
+
+def _lines(
+    found: tuple[Row, SampleScores] | BadRow, measurements: Mapping[str, str], *, with_text: bool
+) -> Iterator[dict[str, Any]]:
+    """Yield the lines of one row, without absent values."""
+    if isinstance(found, BadRow):
+        yield {"line": found.line, "status": UNREADABLE, "error_type": found.reason}
+        return
+    row, scores = found
+    question, verdict = row.sample.question, scores.verdict
+    of_row: dict[str, Any] = {
+        "row": row.key,
+        "line": row.line,
+        "ended": row.sample.status,
+        "lacking": ",".join(name for name in _OPTIONAL if getattr(row.sample, name) is None),
+    }
+    if verdict is not None:
+        of_row |= {"verdict": verdict.word, "codes": ",".join(verdict.codes)}
+    if question is not None:
+        of_row["question_key"] = key_of_question(question)
+    if with_text:
+        of_row["question"] = _storable(question)
+    for score in scores.values():
+        yield of_row | {
+            **{name: getattr(score, name) for name in ("name", "value", "status", "definition", "error_type")},
+            "measurement": measurements.get(score.name, score.name),
+            "items": _items(score, with_text=with_text),
+            "summary": _storable(score.summary),
+            "detail": _detail(score),
+            "explanation": _storable(score.explanation) if with_text else None,
+        }
 
 
 def score_of_line(line: Mapping[str, Any]) -> Score:

@@ -118,20 +118,17 @@ class BatchWorker:
             why += f": its message has version {sent}, and this worker knows {known}"
         dead = tuple(Dead(body=one, reason=why) for one in batch.unreadable)
         alone = split(body, batch, deaths)
-        if alone:
-            if dead:
-                self._meter.port.count_lost("unreadable", len(dead))
-            return Disposition(split=alone, dead=dead)
-        ids = {_mark(one): one for one in batch.runs}
-        seen = set() if self._marks is None else self._marks.seen(list(ids))
-        left = [one for key, one in ids.items() if key not in seen]
-        if left and not self._score(left, batch.resource):
-            return Disposition(done=False)
-        if self._marks is not None:
-            self._marks.add([key for key in ids if key not in seen])
+        if not alone:
+            ids = {f"{one.kind}:{one.run.run_id}:{one.revision}": one for one in batch.runs}
+            seen = set() if self._marks is None else self._marks.seen(ids)
+            left = {key: one for key, one in ids.items() if key not in seen}
+            if left and not self._score([*left.values()], batch.resource):
+                return Disposition(done=False)
+            if self._marks is not None:
+                self._marks.add(left)
         if dead:
             self._meter.port.count_lost("unreadable", len(dead))
-        return Disposition(dead=dead)
+        return Disposition(split=alone, dead=dead)
 
     def _warn_of_newer(self, version: tuple[int, int]) -> None:
         if version in self._warned_of:
@@ -152,19 +149,16 @@ class BatchWorker:
         deadline = time.monotonic() + self._judge_deadline_s + _GRACE_S
         flushed = self._meter.flush(_LOOK_S)
         # Wait for hanging requests until the engine ends this process: acknowledged, they would be lost.
-        while not flushed and (self._is_scoring() or (self._is_at_work() and time.monotonic() < deadline)):
+        while not flushed:
+            stats = self._meter.stats()
+            exporting = sum(stats.export_backlog.values())
+            is_scoring, is_at_work = stats.in_flight > exporting, stats.in_flight > 0 or exporting > 0
+            if not (is_scoring or (is_at_work and time.monotonic() < deadline)):
+                break
             flushed = self._meter.flush(_LOOK_S)
         if not self._require_export:
             return True
         return flushed and self._count_lost() == before
-
-    def _is_scoring(self) -> bool:
-        stats = self._meter.stats()
-        return stats.in_flight > sum(stats.export_backlog.values())
-
-    def _is_at_work(self) -> bool:
-        stats = self._meter.stats()
-        return stats.in_flight > 0 or any(stats.export_backlog.values())
 
     def _count_lost(self) -> int:
         return sum(self._meter.stats().export_errors.values()) + self._unsent()
@@ -172,10 +166,6 @@ class BatchWorker:
 
 def _version_text(version: tuple[int, int]) -> str:
     return ".".join(map(str, version))
-
-
-def _mark(sent: SentRun) -> str:
-    return f"{sent.kind}:{sent.run.run_id}:{sent.revision}"
 
 
 def _scored_run(sent: SentRun, resource: Mapping[str, str]) -> ScoredRun:

@@ -265,8 +265,6 @@ class NoSuchMethod:
 
 
 class _Unknown:
-    """The answer at unknown addresses."""
-
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         known = ", ".join((*description()["paths"], "/api/openapi.json"))
         await error_response(404, f"known are {known}")(scope, receive, send)

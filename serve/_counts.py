@@ -6,7 +6,7 @@ import threading
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 _APART_MS = 60_000
 """Milliseconds without a refusal that separate two overloads."""
@@ -82,7 +82,4 @@ class Counts:
     def overloads(self) -> Sequence[Overload]:
         """Return the periods of refusals for want of room since the server began, the last 100."""
         with self._lock:
-            return [
-                Overload(from_ms=one.from_ms, until_ms=one.until_ms, refused=one.refused, why=dict(one.why))
-                for one in self._overloads
-            ]
+            return [replace(one, why=dict(one.why)) for one in self._overloads]

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 from ragmeter.adapters.opentelemetry.heard import HeardService
 from ragmeter.exporters.changes import NotTakenError
@@ -12,13 +12,15 @@ from ragmeter.exporters.webhook import ChangeWebhook
 from ragmeter.metrics import ConfigurationError
 from ragmeter.settings.config import read_settings
 from ragmeter.watch.change import Change
+from ragmeter.watch.notify import ClaimError
 from ragmeter.watch.wording import moment, word_change
 
 from ._listening import page_address
 from ._version_alerts import deployment_change
 from .options import ServeOptions
 from .page import Words, percent, read_in, words_in
-from .store import Reader, Store, StoredClaims, StoreFullError
+from .store import Reader, Store
+from .store.claims import StoredClaims
 from .store.views import Filters, GapView
 
 PERIODS: Mapping[str, float] = {"daily": 86_400.0, "weekly": 604_800.0}
@@ -64,7 +66,7 @@ class Digest:
         self._heard = heard
         self._changes = changes
         self._clock = clock
-        self._say = say or _print
+        self._say = say or partial(print, flush=True)
         self._post = post
         self._claims = claims
         self._language = language
@@ -82,7 +84,10 @@ class Digest:
         end = number * self._length_s + _MONDAY_S
         since = end - self._length_s
         last, self._last_number = self._last_number, number
-        is_due = self._was_missed(since, end) if last is None else number > last
+        is_due = last is not None and number > last
+        if last is None and self._claims is not None:
+            # One of the time before this server started may be due: requests came in it.
+            is_due = self._reader.requests(_period(since, end), limit=1).total > 0
         if is_due and self._is_mine(end):
             changes = self._changes()
             text = digest_of(self._reader, self._heard(), changes, since, end, self._language)
@@ -96,20 +101,15 @@ class Digest:
                 self._waiting, self._due = text, self._clock() + (error.pause_s or _PAUSE_S)
         return False
 
-    def _was_missed(self, since: float, end: float) -> bool:
-        """Return whether a digest of the time before this server started may be due: requests came in it."""
-        time_of_it = _period(since, end)
-        return self._claims is not None and self._reader.requests(time_of_it, limit=1).total > 0
-
     def _is_mine(self, end: float) -> bool:
         """Return whether no other server on the store sends this digest; True if that is unknown."""
         if self._claims is None:
             return True
         try:
-            claim = self._claims.claim(f"{self._period} digest", "digest", end, "")
+            claim = self._claims.claim_series(f"{self._period} digest", "digest", end, "")
             if claim is not None:
                 self._claims.done(claim)
-        except StoreFullError:
+        except ClaimError:
             return True
         return claim is not None
 
@@ -137,7 +137,7 @@ def digests(
     if url is None and settings.change_webhook is not None:
         url = settings.change_webhook.get_secret_value()
     post = None if url is None else ChangeWebhook(url, page=page_address(options, http_port)).digest
-    claims = None if store is None else store.claims()
+    claims = None if store is None else StoredClaims(store)
     language = options.language or settings.language
     return [Digest(period, reader, heard, changes, post=post, claims=claims, language=language).look]
 
@@ -164,29 +164,21 @@ def digest_of(
     ]
     gaps = [one for one in reader.gaps(time_of_it).gaps if one.state == "open"]
     with read_in("UTC", language):
-        parts = (
-            ("what_fell", fell, "quiet"),
-            ("gaps", [_gap_line(one, words) for one in gaps[:MOST_LINES]], "chunks_none"),
-            (
-                "worst_questions",
-                [
-                    f"{one.question}: {words('count_bad', bad=one.bad.bad, of=one.bad.requests)}"
-                    for one in health.questions[:MOST_LINES]
-                ],
-                "chunks_none",
-            ),
-            (
-                "heard_not_scored",
-                [_heard_line(one, words) for one in heard if one.reasons and not one.scored],
-                "chunks_none",
-            ),
-        )
-    return "\n".join(
-        [
-            f"# ragmeter, {moment(since)} – {moment(until)}",
-            *(line for heading, lines, none in parts for line in _section(words[heading], lines, words[none])),
+        questions = [
+            f"{one.question}: {words('count_bad', bad=one.bad.bad, of=one.bad.requests)}"
+            for one in health.questions[:MOST_LINES]
         ]
-    )
+        parts = {
+            "what_fell": fell,
+            "gaps": [_gap_line(one, words) for one in gaps[:MOST_LINES]],
+            "worst_questions": questions,
+            "heard_not_scored": [_heard_line(one, words) for one in heard if one.reasons and not one.scored],
+        }
+    text = [f"# ragmeter, {moment(since)} – {moment(until)}"]
+    for heading, lines in parts.items():
+        none = words["quiet" if heading == "what_fell" else "chunks_none"]
+        text += [f"\n## {words[heading]}\n", *([f"- {' '.join(one.split())}" for one in lines] or [none])]
+    return "\n".join(text)
 
 
 def _period(since: float, until: float) -> Filters:
@@ -205,13 +197,3 @@ def _heard_line(one: HeardService, words: Words) -> str:
     reason = max(one.reasons, key=lambda each: one.reasons[each])
     why = " ".join(part for part in (words.name("heard", reason), one.fix) if part)
     return f"{one.service or '–'}: {words('heard_none', n=one.traces)}. {why}"
-
-
-def _section(heading: str, lines: Sequence[str], none: str) -> Iterator[str]:
-    yield f"\n## {heading}\n"
-    yield from (f"- {' '.join(line.split())}" for line in lines) if lines else [none]
-
-
-def _print(text: str) -> None:
-    sys.stdout.write(f"{text}\n")
-    sys.stdout.flush()

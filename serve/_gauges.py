@@ -8,14 +8,16 @@ the server's name, and an attribute has the service.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from functools import partial
 
-from opentelemetry.metrics import CallbackOptions, MeterProvider, Observation
+from opentelemetry.metrics import MeterProvider
+from opentelemetry.util.types import AttributeValue
 
 from ragmeter.exporters import semconv
 from ragmeter.exporters._format import clean
+from ragmeter.exporters.otel._boards import Reading, register
 from ragmeter.exporters.protocol import ListPoint
 from ragmeter.quality.list_points import conversation_points, corpus_points, gap_points
 
@@ -42,18 +44,15 @@ class QualityGauges:
 
     def publish(self, provider: MeterProvider) -> None:
         """Register the instruments with a provider."""
-        meter = provider.get_meter(semconv.SCOPE)
-        for name, instrument in semconv.QUALITY_GAUGES.items():
-            meter.create_observable_gauge(
-                str(instrument.name), [partial(self._observe, name)], instrument.unit, instrument.description
-            )
+        register(provider.get_meter(semconv.SCOPE), semconv.QUALITY_GAUGES.values(), self._values)
 
-    def _observe(self, name: str, _options: CallbackOptions) -> Iterable[Observation]:
+    def _values(self, instrument: semconv.Instrument) -> Reading:
+        name = instrument.name.rpartition(".")[2]
         for key, mean in self._moment(name).items():
             value: float | None = getattr(mean.estimate, name)
             # Without knowledge nothing is reported: an interval from 0 to 1 would look like a measurement.
             if value is not None and mean.estimate.method != "none":
-                yield Observation(value, _attributes(key, mean))
+                yield value, _attributes(key, mean)
 
     def _moment(self, name: str) -> Mapping[CellKey, Mean]:
         """Return the estimates of this collection; a new one begins when an instrument reads again."""
@@ -80,7 +79,7 @@ class QualityGauges:
         return means
 
 
-def _attributes(key: CellKey, mean: Mean) -> dict[str, str]:
+def _attributes(key: CellKey, mean: Mean) -> dict[str, AttributeValue]:
     named = {
         semconv.SERVICE: key.service,
         semconv.GEN_AI_WORKFLOW_NAME: key.workflow,

@@ -172,8 +172,6 @@ class _Method(grpc.GenericRpcHandler):  # type: ignore[misc]
 
 
 class _Export:
-    """The method ``Export`` of one service."""
-
     def __init__(
         self,
         intake: Intake,

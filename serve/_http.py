@@ -41,8 +41,6 @@ _UNAVAILABLE = 14
 
 
 class _RefusedError(Exception):
-    """A request that is answered with an error."""
-
     def __init__(self, status: int, code: int, why: str, outcome: str, **headers: str) -> None:
         super().__init__(why)
         self.status = status
@@ -83,8 +81,6 @@ def http_application(
 
 
 class _Door:
-    """Receives bodies."""
-
     def __init__(self, intake: Intake, limits: Limits, counts: Counts, readers: Readers) -> None:
         self._intake = intake
         self._limits = limits
@@ -143,7 +139,6 @@ class _Door:
         return _answer(answer, media_type)
 
     async def _receive_body(self, request: Request, held: list[int]) -> bytes:
-        """Return the complete body, still compressed."""
         declared = request.headers.get("content-length", "")
         if declared.isdecimal() and int(declared) > self._limits.body_bytes:
             raise self._too_long()

@@ -127,7 +127,9 @@ class KafkaSource:
     def start(self) -> None:
         """Begin to read as soon as a broker answers."""
         self.ledger.start()
-        self._subscribe()
+        self._consumer.subscribe(
+            [self._options.topic], on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_lost
+        )
         self._thread.start()
 
     def stop_reading(self, timeout_s: float) -> None:
@@ -204,11 +206,6 @@ class KafkaSource:
             raise ConfigurationError(
                 f"Kafka's client library does not take the properties: {_without(str(error), given.values())}"
             ) from None
-
-    def _subscribe(self) -> None:
-        self._consumer.subscribe(
-            [self._options.topic], on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_lost
-        )
 
     def _run(self) -> None:
         while not self._ending.is_set():

@@ -13,7 +13,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from ragmeter.adapters.opentelemetry.otlp import Signal
 
@@ -51,11 +51,6 @@ class _Open:
     @property
     def parts(self) -> set[str]:
         return self.read | ({FORWARDED} if self.forwarded else set())
-
-
-class _Settlement(NamedTuple):
-    done: Sequence[int]
-    parts: Mapping[int, set[str]]
 
 
 class Ledger:
@@ -189,15 +184,20 @@ class Ledger:
             if not self._changed:
                 return True
             self._changed = False
-            settlement = self._settlement()
-        done = bool(self._flush(timeout_s)) and self._keeper.settle(*settlement)
+            done = [position for position, entry in self._open.items() if entry.is_done]
+            noted = {
+                position: fresh
+                for position, entry in self._open.items()
+                if not entry.is_done and (fresh := entry.parts - entry.noted)
+            }
+        settled = bool(self._flush(timeout_s)) and self._keeper.settle(done, noted)
         with self._lock:
-            if not done:
+            if not settled:
                 self._changed = True
                 return False
-            for position in settlement.done:
+            for position in done:
                 self._open.pop(position, None)
-            for position, parts in settlement.parts.items():
+            for position, parts in noted.items():
                 entry = self._open.get(position)
                 if entry is not None:  # else another settlement was faster
                     entry.noted |= parts
@@ -209,15 +209,6 @@ class Ledger:
         self._looked.set()
         if self._thread.ident is not None:
             self._thread.join(timeout_s)
-
-    def _settlement(self) -> _Settlement:
-        done = [position for position, entry in self._open.items() if entry.is_done]
-        parts = {
-            position: entry.parts - entry.noted
-            for position, entry in self._open.items()
-            if not entry.is_done and entry.parts - entry.noted
-        }
-        return _Settlement(done, parts)
 
     def _work(self) -> None:
         while not self._ending.wait(self._interval_s):

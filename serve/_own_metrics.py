@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from functools import partial
-from typing import Any
+from collections.abc import Callable, Mapping
 
-from opentelemetry.metrics import CallbackOptions, MeterProvider, Observation
+from opentelemetry.metrics import MeterProvider
 
 from ragmeter.exporters import semconv
+from ragmeter.exporters.otel._boards import Reading, register
 
 Stats = Callable[[], Mapping[str, Mapping[str, int]]]
 
@@ -40,25 +39,18 @@ def publish(provider: MeterProvider, stats: Stats) -> None:
         stats: Returns `Server.stats`, with the number and age of acknowledged waiting requests as ``kept``, the
             number of connections as ``open``, and for Kafka ``lag`` by partition, and ``connected``.
     """
-    meter = provider.get_meter(semconv.SCOPE)
-    for instrument in semconv.SERVER_INSTRUMENTS:
-        create: Any = {
-            "observable_counter": meter.create_observable_counter,
-            "observable_updowncounter": meter.create_observable_up_down_counter,
-        }[instrument.kind]
-        observe = partial(_observe, instrument, stats)
-        create(str(instrument.name), [observe], instrument.unit, instrument.description)
 
+    def read(instrument: semconv.Instrument) -> Reading:
+        part, name = _PARTS[instrument]
+        parts = stats()
+        counts = parts.get(part, {})
+        if name is not None:
+            if part in parts or part not in _OPTIONAL:
+                yield counts.get(name, 0), {}
+            return
+        (key,) = instrument.attributes
+        for value, count in counts.items():
+            if value != "waiting":
+                yield count, {str(key): value}
 
-def _observe(instrument: semconv.Instrument, stats: Stats, _: CallbackOptions) -> Iterable[Observation]:
-    part, name = _PARTS[instrument]
-    parts = stats()
-    counts = parts.get(part, {})
-    if name is not None:
-        if part in parts or part not in _OPTIONAL:
-            yield Observation(counts.get(name, 0))
-        return
-    (key,) = instrument.attributes
-    for value, count in counts.items():
-        if value != "waiting":
-            yield Observation(count, {str(key): value})
+    register(provider.get_meter(semconv.SCOPE), semconv.SERVER_INSTRUMENTS, read)

@@ -149,12 +149,11 @@ class Scoring:
 
     def _look(self, *, last: bool = False) -> None:
         with self._guard:
-            self._journal.look(self._unread_traces, last=last)
-
-    def _unread_traces(self) -> dict[str, float]:
-        """Return the unread traces, each with the arrival time of its first unread part."""
-        # All parts of a ready trace wait: they arrived before anything in the assembler.
-        return self.assembler.waiting() | {trace.trace_id: -math.inf for trace in self._ready}
+            # All parts of a ready trace wait: they arrived before anything in the assembler.
+            self._journal.look(
+                lambda: self.assembler.waiting() | {trace.trace_id: -math.inf for trace in self._ready},
+                last=last,
+            )
 
     def _report(self) -> None:
         while self._ready and not self._is_late():

@@ -101,18 +101,6 @@ class SpoolStats:
     """Seconds since the arrival of the oldest unfinished entry, or since it was found."""
 
 
-class _SpoolPiece(NamedTuple):
-    """One body on its way to the disk."""
-
-    signal: Signal
-    body: bytes
-
-    @property
-    def size(self) -> int:
-        """The bytes it occupies on disk."""
-        return len(self.body) + _ENTRY_BYTES
-
-
 class SpoolInUseError(ConfigurationError):
     """Another process uses the folder."""
 
@@ -148,7 +136,7 @@ class Spool:
         self._coming = 0  # bytes of bodies being written
         self._came: deque[tuple[int, float]] = deque([(0, time.monotonic())])
         """Positions with their arrival times, one for each distinct time."""
-        self._commits: GroupCommit[_SpoolPiece, int] = GroupCommit(
+        self._commits: GroupCommit[tuple[Signal, bytes], int] = GroupCommit(
             self._append, lambda: SpoolFullError("it was not written", "disk")
         )
         self._writing = self._commits.turn
@@ -206,13 +194,13 @@ class Spool:
         Raises:
             SpoolFullError: It was not stored.
         """
-        piece = _SpoolPiece(signal, body)
+        size = len(body) + _ENTRY_BYTES
         with self._counting:
-            if self._bytes + self._coming + piece.size > self._max_bytes:
+            if self._bytes + self._coming + size > self._max_bytes:
                 self._refused["full"] += 1
                 raise SpoolFullError(f"the spool holds {self._bytes} bytes, as much as it may", "full")
-            self._coming += piece.size
-        return self._commits.put(piece)
+            self._coming += size
+        return self._commits.put((signal, body))
 
     def settle(self, done: Iterable[int] = (), parts: Mapping[int, Iterable[str]] | None = None) -> bool:
         """Delete entries, and record which parts of others are processed, atomically.
@@ -228,7 +216,9 @@ class Spool:
         noted = [(key, part) for key, several in (parts or {}).items() for part in several]
         with self._writing:
             try:
-                freed = self._sizes(gone)
+                size = "SELECT length(body) FROM entries WHERE position = ?"
+                found = [self._database.execute(size, position).fetchone() for position in gone]
+                freed = [row[0] for row in found if row is not None]
                 with transaction(self._database):
                     self._database.executemany("DELETE FROM entries WHERE position = ?", gone)
                     self._database.executemany("DELETE FROM settled WHERE position = ?", gone)
@@ -334,16 +324,15 @@ class Spool:
         self._found = self._entries
         self._last = self._last_position()
 
-    def _append(self, pieces: Sequence[_SpoolPiece]) -> Sequence[int]:
-        """Write bodies; return their positions."""
+    def _append(self, pieces: Sequence[tuple[Signal, bytes]]) -> Sequence[int]:
         positions: list[int] = []
         kept = False
         try:
             with transaction(self._database):
-                for piece in pieces:
-                    row = (piece.signal, piece.body, zlib.crc32(piece.body))
+                for signal, body in pieces:
                     cursor = self._database.execute(
-                        "INSERT INTO entries (signal, body, crc) VALUES (?, ?, ?)", row
+                        "INSERT INTO entries (signal, body, crc) VALUES (?, ?, ?)",
+                        (signal, body, zlib.crc32(body)),
                     )
                     positions.append(int(cursor.lastrowid or 0))
             kept = True
@@ -352,7 +341,7 @@ class Spool:
             self.trouble = _write_problem(error)
             raise SpoolFullError(self.trouble, "disk") from error
         finally:
-            size = sum(piece.size for piece in pieces)
+            size = sum(len(body) + _ENTRY_BYTES for _, body in pieces)
             with self._counting:
                 self._coming -= size
                 if kept:
@@ -381,11 +370,6 @@ class Spool:
     def _last_position(self) -> int:
         query = "SELECT coalesce(max(position), 0) FROM entries"
         return int(self._database.execute(query).fetchone()[0])
-
-    def _sizes(self, positions: Iterable[tuple[int]]) -> list[int]:
-        query = "SELECT length(body) FROM entries WHERE position = ?"
-        found = (self._database.execute(query, position).fetchone() for position in positions)
-        return [row[0] for row in found if row is not None]
 
     def _after(self, position: int) -> tuple[int, Signal, bytes | None, int] | None:
         """Return the next entry, without a body if it is unreadable."""

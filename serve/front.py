@@ -12,22 +12,24 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 import uvicorn
 from starlette.responses import JSONResponse
 from starlette.routing import Route, Router
 
 from ragmeter._runtime.guard import ErrorLog, Guard
+from ragmeter.metrics import ConfigurationError
+from ragmeter.requests.references import load_references
 
 from ._access import Access, guard_access
 from ._connections import connections
 from ._counts import Counts
 from ._limits import KEEP_ALIVE_S, RECEIVE_S, Limits
 from ._listening import address_of, bind, grpc_path, token_of
-from ._page_mount import page_sources
 from ._tls import certificate_of
 from .options import ServeOptions
-from .page import Pages, Sources, Standing
+from .page import GoldenSet, Labels, Pages, Sources, Standing
 from .store import Reader, Store
 
 if TYPE_CHECKING:
@@ -104,7 +106,9 @@ class Front:
         except BaseException:
             self.close()
             raise
-        self._thread = threading.Thread(target=self._serve, name="ragmeter-http", daemon=True)
+        self._thread = threading.Thread(
+            target=lambda: asyncio.run(self._listen()), name="ragmeter-http", daemon=True
+        )
 
     @property
     def addresses(self) -> tuple[str, str]:
@@ -131,9 +135,17 @@ class Front:
         self.grpc_port = grpc_port
         if self.store is None or self.reader is None or self.page is not None:
             return
-        http_address, grpc_address = self.addresses
-        self._sources = page_sources(
-            self.options,
+        options, (http_address, grpc_address) = self.options, self.addresses
+        for address in options.trace_urls:
+            if urlsplit(address).scheme not in ("http", "https") or "{trace_id}" not in address:
+                raise ConfigurationError(
+                    f"--trace-url {address!r}: give an address with {{trace_id}} in it, for example "
+                    "http://localhost:16686/trace/{trace_id}"
+                )
+        golden, beside = options.golden, self.store.options.beside
+        if golden is None and beside is not None:
+            golden = beside / "golden.jsonl"
+        self._sources = Sources(
             reader=self.reader,
             decide_gap=self.store.decide_gap,
             health=lambda: {"status": self.state},
@@ -141,6 +153,11 @@ class Front:
             guard=Guard("serve.page", self._errors),
             http_address=http_address,
             grpc_address=grpc_address,
+            trace_urls=options.trace_urls,
+            references=load_references(options.references),
+            labels=None if golden is None else Labels(golden.with_name("labels.jsonl"), GoldenSet(golden)),
+            keeps_texts=self.store.options.texts,
+            wait_s=options.idle_s,
         )
         self.page = Pages(self._sources)
         self._application = self._router(self.page.routes())
@@ -243,9 +260,6 @@ class Front:
 
         probes = (Route("/healthz", healthz), Route("/readyz", readyz))
         return Router([*probes, *routes], default=self._wait)
-
-    def _serve(self) -> None:
-        asyncio.run(self._listen())
 
     def _note_error(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         """Report an error of the loop, which logs one for each connection that no file is left for."""

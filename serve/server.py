@@ -22,7 +22,6 @@ from ragmeter.metrics import ConfigurationError
 from ragmeter.settings.config import read_settings
 from ragmeter.settings.from_settings import scoring_arguments
 
-from ._alert_lease import SharedClaims
 from ._api import api_routes
 from ._digest import digests
 from ._endpoint import Endpoint
@@ -45,6 +44,7 @@ from ._version_alerts import report_worse_versions
 from ._watch import ScoredElsewhere, changes_of, standing_of, watch_routes
 from .front import Front
 from .options import ServeOptions
+from .store.claims import StoredClaims
 
 if TYPE_CHECKING:
     from ._kafka import KafkaHealth, KafkaSource
@@ -103,7 +103,7 @@ class Server:
                 self._limits,
                 grace_s=self.options.grace_s,
                 idle_s=self.options.idle_s,
-                outgoing=self._has_room_outside,
+                outgoing=lambda: max(self._telemetry.waiting().values(), default=0) < self._limits.outgoing,
                 journal=self._journal,
             )
             self.intake = Intake(self._scoring, self._limits, self._counts, self._journal, self.store)
@@ -222,7 +222,7 @@ class Server:
         if self.store is None or self.reader is None or alarming is None:
             return
         if on:
-            alarming.look_elsewhere(ScoredElsewhere(self.reader), SharedClaims(self.store))
+            alarming.look_elsewhere(ScoredElsewhere(self.reader), StoredClaims(self.store))
         else:
             alarming.look_elsewhere(None)
 
@@ -327,7 +327,6 @@ class Server:
         return self._front.view_url
 
     def _tasks(self) -> list[Callable[[], bool]]:
-        """Return the regular tasks."""
         alarming = self.meter.port.alarming
         heard, changes = self._scoring.reporter.heard, changes_of(alarming)
         tasks = [self._journal.try_again]
@@ -341,7 +340,6 @@ class Server:
         return tasks
 
     def _pages(self) -> list[BaseRoute]:
-        """Return the routes besides the receivers."""
         guard = self.meter.port.guard("serve.api")
         routes: list[BaseRoute] = [*watch_routes(self.meter, guard, self.store)]
         page = self._front.page
@@ -428,7 +426,6 @@ class Server:
         return found
 
     def _endpoints(self) -> Mapping[str, Endpoint]:
-        """Return the destination of each signal."""
         return endpoints(self.options.otlp, self.options.protocol, self.options.signals)
 
     def _open_journal(self, forwarded: Mapping[Signal, Endpoint]) -> Journal:
@@ -476,9 +473,6 @@ class Server:
 
     def _kafka_health(self) -> KafkaHealth | None:
         return None if self._kafka is None else self._kafka.health()
-
-    def _has_room_outside(self) -> bool:
-        return all(count < self._limits.outgoing for count in self._telemetry.waiting().values())
 
     def _where(self) -> str:
         places = list(dict.fromkeys(endpoint.origin for endpoint in self._telemetry.endpoints.values()))

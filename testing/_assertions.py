@@ -168,7 +168,7 @@ def _settle(
         for check in decision.checks:
             session.listener(check.as_json())
     problems = [
-        _message(check, limit, rows)
+        "\n".join([_head(check), *(f"  {line}" for line in _worst(limit, rows))])
         for check, limit in zip(decision.checks, limits, strict=False)
         if check.outcome != "pass"
     ]
@@ -206,10 +206,6 @@ def _worse_versions(rows: Sequence[TestedRow]) -> Iterator[Check]:
             before=change.before.mean,
             now=change.now.mean,
         )
-
-
-def _message(check: Check, limit: Limit, rows: Sequence[TestedRow]) -> str:
-    return "\n".join([_head(check), *(f"  {line}" for line in _worst(limit, rows))])
 
 
 def _head(check: Check) -> str:

@@ -124,7 +124,6 @@ def ragmeter_results(ragmeter_meter: RagMeter, _ragmeter_memory: InMemoryExporte
 
 
 def _limits_of(item: pytest.Item) -> tuple[str, ...]:
-    """Return the limits of the nearest mark with any."""
     return next((mark.args for mark in item.iter_markers("ragmeter") if mark.args), ())
 
 

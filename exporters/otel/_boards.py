@@ -329,7 +329,9 @@ class StatsBoard(WeakSources[MeterStats]):
         with _lock:
             board = _boards.get(provider)
             if board is None and provider is metrics.get_meter_provider():
-                board = next((b for p, b in _boards.items() if _stands_in_for(p, provider)), None)
+                # The API's proxy has no public name; it is the only provider that the API itself defines.
+                own = "opentelemetry.metrics._internal"
+                board = next((b for p, b in _boards.items() if type(p).__module__.startswith(own)), None)
             if board is None:
                 board = StatsBoard(SeriesBound.of(provider))
                 made = meter()
@@ -362,8 +364,3 @@ class StatsBoard(WeakSources[MeterStats]):
         known.update(total)
         for value in sorted(known):
             yield total[value], {str(key): value for key in instrument.attributes if value}
-
-
-def _stands_in_for(old: object, new: MeterProvider) -> bool:
-    # The API's proxy has no public name; it is the only provider that the API itself defines.
-    return old is not new and type(old).__module__.startswith("opentelemetry.metrics._internal")

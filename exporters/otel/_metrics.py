@@ -216,7 +216,6 @@ class MetricWriter:
                 self._measure(semconv.DOCUMENTS, item.value, named)
 
     def _write_fates(self, loss: Score, base: _Named) -> None:
-        """Count the fates of right documents."""
         for outcome, count in Counter(item.reason for item in loss.items if item.reason).items():
             fate, _, stage = outcome.partition(" ")
             named = (*base, (semconv.FATE, fate), (semconv.STAGE, stage))
@@ -337,8 +336,6 @@ _Key = tuple[tuple[str, AttributeValue], ...]
 
 
 class _InstrumentSeries:
-    """The series of one instrument."""
-
     __slots__ = ("series", "sizes", "turned_away")
 
     def __init__(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import datetime, timezone
 from typing import Any
 
@@ -61,9 +62,8 @@ class RabbitQueue:
         """Requeue dead letters; see `Queue`. Each is deleted after the broker has confirmed its copy."""
         with reachable(self._address) as channel:
             self._look(channel, self._address.queue)
-            self._look(channel, self._address.dead_queue)
-            done = 0
-            while done < count and (one := channel.basic_get(self._address.dead_queue)):
+
+            def requeue(one: amqp.Message) -> None:
                 requests = headers_of(one).get(COUNT)
                 channel.basic_publish(
                     message(_body(one), count=requests if isinstance(requests, int) else 1),
@@ -72,19 +72,22 @@ class RabbitQueue:
                     mandatory=True,
                     confirm_timeout=CONFIRM_S,
                 )
-                channel.basic_ack(one.delivery_tag)
-                done += 1
-            return done
+
+            return self._hand_over(channel, count, requeue)
 
     def drop(self, count: int) -> int:
         """Delete dead letters; see `Queue`."""
         with reachable(self._address) as channel:
-            self._look(channel, self._address.dead_queue)
-            done = 0
-            while done < count and (one := channel.basic_get(self._address.dead_queue)):
-                channel.basic_ack(one.delivery_tag)
-                done += 1
-            return done
+            return self._hand_over(channel, count, lambda _: None)
+
+    def _hand_over(self, channel: Any, count: int, receive: Callable[[amqp.Message], object]) -> int:
+        self._look(channel, self._address.dead_queue)
+        done = 0
+        while done < count and (one := channel.basic_get(self._address.dead_queue)):
+            receive(one)
+            channel.basic_ack(one.delivery_tag)
+            done += 1
+        return done
 
     def _look(self, channel: Any, name: str) -> Any:
         try:

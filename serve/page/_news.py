@@ -86,10 +86,12 @@ def news(changes: Sequence[Change], asked: PageQuery, from_ms: int) -> tuple[tup
         and (change.kind != "recovered" or _milliseconds(change.at) >= from_ms)
     ]
     groups: list[list[Change]] = []
-    for change in sorted(on, key=_weight):
+    # Falls first, then parts before wholes, then by evidence.
+    for change in sorted(on, key=lambda one: (one.kind == "recovered", not one.segment, -one.evidence)):
         for group in groups:
             first = group[0]
-            if first.kind == change.kind and _overlaps(first, change) and _together(first, change):
+            apart = abs(_milliseconds(first.since) - _milliseconds(change.since))
+            if first.kind == change.kind and _overlaps(first, change) and apart <= SLACK_MS:
                 group.append(change)
                 break
         else:
@@ -115,20 +117,11 @@ def _within(change: Change, asked: PageQuery) -> bool:
     )
 
 
-def _weight(change: Change) -> tuple[bool, bool, float]:
-    """Sort falls first, then parts before wholes, then by evidence."""
-    return change.kind == "recovered", not change.segment, -change.evidence
-
-
 def _overlaps(one: Change, other: Change) -> bool:
     """Return whether two changes are about the same requests: one may be a part of the other."""
     return (one.service, one.workflow) == (other.service, other.workflow) and (
         one.segment == other.segment or not other.segment
     )
-
-
-def _together(one: Change, other: Change) -> bool:
-    return abs(_milliseconds(one.since) - _milliseconds(other.since)) <= SLACK_MS
 
 
 def _milliseconds(at: float) -> int:

@@ -29,7 +29,7 @@ from ragmeter.metrics.text.languages import language_of
 from ragmeter.quality.verdict_rates import VerdictRate
 from ragmeter.serve.store import UnreadableStoreError
 
-from ._asked import RANGES, SETTINGS, UNNAMED, PageQuery, UnreadableAddressError, page_query_of
+from ._asked import RANGES, SETTINGS, UNNAMED, PageQuery, UnreadableAddressError, page_query_of, request_path
 from ._export import lines
 from ._labels import MOST_FORM_BYTES, Form, NotSavedError, form_of, read_fields
 from ._live import Live
@@ -107,7 +107,7 @@ class Pages:
             Route("/trace/{trace}", self._page(self._one)),
             Route("/live", self._live.endpoint),
             Route("/static/{name}", self._static),
-            Route("/favicon.ico", self._icon),
+            Route("/favicon.ico", self._static),
             Route("/{page}", self._page(lambda request, _: self._message(request, 404, "gone"))),
         ]
 
@@ -275,7 +275,6 @@ class Pages:
         return hmac.compare_digest(fields.get("form", "").encode(), self._token.encode())
 
     def _decide_gap(self, request: Request, fields: Mapping[str, str]) -> Response:
-        """Store a person's decision about a knowledge gap."""
         gap, decide = request.path_params["gap"], self._sources.decide_gap
         if decide is None or not self._is_own(fields):
             return self._message(request, 403, "gone", why=self._t(request)("form_expired"))
@@ -287,7 +286,6 @@ class Pages:
         return RedirectResponse(f"{back}#g{gap}", 303, headers=PAGE_HEADERS)
 
     def _label(self, request: Request, fields: Mapping[str, str]) -> Response:
-        """Store a person's label of a request."""
         labels, form, words = self._sources.labels, form_of(fields), self._t(request)
         trace, span = _trace_and_span(request)
         view = self._sources.reader.request(trace, span)
@@ -309,11 +307,8 @@ class Pages:
         return RedirectResponse(back + saved, 303, headers=PAGE_HEADERS)
 
     async def _static(self, request: Request) -> Response:
-        return static_file(request.path_params["name"]) or Response("no such file\n", 404, PAGE_HEADERS)
-
-    async def _icon(self, _: Request) -> Response:
-        found = static_file("icon.svg")
-        return Response(status_code=404) if found is None else found
+        name = request.path_params.get("name", "icon.svg")
+        return static_file(name) or Response("no such file\n", 404, PAGE_HEADERS)
 
     def _t(self, request: Request) -> Words:
         if "language" not in request.scope:
@@ -366,7 +361,7 @@ class Pages:
 
         def request_link(row: Any) -> str:
             # The cursor of the list shows which requests are before and after it there.
-            return link(self._views.path_of(row), before=asked.before)
+            return link(request_path(row.trace_id, row.span_id, row.run_id), before=asked.before)
 
         def written(text: str | None) -> Markup:
             """Return the attributes of an element with a text: its direction and language."""

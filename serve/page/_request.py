@@ -79,7 +79,11 @@ def score_lines(view: RequestView) -> list[RequestScore]:
 
 
 def _line(score: ScoreView) -> RequestScore:
-    scale = _scale(score.value, score.lower, score.upper, score)
+    low, high = score.range
+    scale = None
+    if score.value is not None and low is not None and high is not None and high > low:
+        way = direction(score.direction)
+        scale = Scale(score.value, score.lower, score.upper, score.usual, way, low, high)
 
     def written(ends: tuple[float, float]) -> tuple[str, str]:
         return _written(ends[0], score), _written(ends[1], score)
@@ -117,14 +121,6 @@ def _written(value: float, score: ScoreView) -> str:
     return count(value) if is_count else number(value)
 
 
-def _scale(value: float | None, lower: float | None, upper: float | None, score: ScoreView) -> Scale | None:
-    """Return the scale of a value, or None if there is no value or the range is unbounded."""
-    low, high = score.range
-    if value is None or low is None or high is None or high <= low:
-        return None
-    return Scale(value, lower, upper, score.usual, direction(score.direction), low, high)
-
-
 def score_groups(lines: Sequence[RequestScore]) -> list[ScoreGroup]:
     """Return the scores in the page's groups, each with the score that its collapsed line shows."""
     groups: dict[str, list[RequestScore]] = {"support": [], "retrieval": [], "rest": []}
@@ -149,7 +145,7 @@ def why(view: RequestView, words: Words) -> str:
     return words(
         f"why_{cause.code}",
         n=cause.chunks,
-        words=number_or_dash(cause.words_found),
+        words="–" if cause.words_found is None else str(cause.words_found),
         topics=cause.topic_words,
         missing=cause.missing,
         sentences=cause.sentences,
@@ -170,30 +166,26 @@ def what_to_do(view: RequestView, words: Words) -> str:
     )
 
 
-def number_or_dash(count: int | None) -> str:
-    """Return a count, or a dash for None."""
-    return "–" if count is None else str(count)
-
-
 def chunk_views(view: RequestView) -> list[ChunkView]:
     """Return the chunks with their marks and the judge's verdicts."""
     judged = _judged_chunks(view.scores)
-    marked = () if view.evidence is None else view.evidence.chunks
+    chunks = () if view.evidence is None else view.evidence.chunks
+    marked = {
+        one.number: one for one, stored in zip(chunks, view.contexts, strict=False) if stored.text is not None
+    }
     return [
         ChunkView(
             stored=stored,
-            words_found=None if stored.text is None or at >= len(marked) else marked[at].words_found,
-            sentences=()
-            if stored.text is None or at >= len(marked)
-            else tuple((one, _with_question_words(one)) for one in marked[at].sentences),
+            words_found=None if marks is None else marks.words_found,
+            sentences=tuple((one, _with_question_words(one)) for one in marks.sentences) if marks else (),
             judged=judged.get(f"chunk-{stored.number}"),
         )
-        for at, stored in enumerate(view.contexts)
+        for stored in view.contexts
+        for marks in (marked.get(stored.number),)
     ]
 
 
 def _with_question_words(sentence: ChunkSentence) -> Markup:
-    """Return a chunk's sentence with the question's words marked."""
     if not sentence.question_words:
         return escape(sentence.text)
     longest = sorted(sentence.question_words, key=len, reverse=True)

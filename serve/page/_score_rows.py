@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from markupsafe import Markup
 
 from ragmeter.metrics import ScoreDirection
-from ragmeter.quality.estimates import Estimate
 from ragmeter.quality.verdict_shares import VERDICT_BAD, VERDICT_NOT_GOOD
 from ragmeter.serve.store.views import Overview, ScoreSummary
 from ragmeter.serve.store.views import TrendPoint as StoredPoint
@@ -101,8 +100,8 @@ def _score_row(
     if estimate is not None and known:
         middle, lower, upper = on_scale(estimate, score.range)
         mean, interval = number(middle), f"{number(lower)} – {number(upper)}"
-        if few := _few_conversations(estimate, words):
-            interval = f"{interval}, {few}"
+        if estimate.has_few_conversations:
+            interval += f", {words('few_conversations', n=estimate.n_conversations)}"
         value = (lower + upper) / 2 if middle is None else middle
         scale = Scale(
             value, lower, upper, score.usual, direction(score.direction), *ends_of(score.range), coloured=fell
@@ -174,10 +173,3 @@ def _points(stored: Sequence[StoredPoint], score: ScoreSummary) -> list[TrendPoi
         mean, lower, upper = on_scale(one.estimate, score.range)
         points.append(TrendPoint(one.from_ms, one.until_ms, mean, lower, upper, one.estimate.n_judged))
     return points
-
-
-def _few_conversations(estimate: Estimate, words: Words) -> str:
-    """Return a note on the few conversations behind a mean; empty if there are enough, or unknown."""
-    if not estimate.has_few_conversations:
-        return ""
-    return words("few_conversations", n=estimate.n_conversations)

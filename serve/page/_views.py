@@ -13,7 +13,6 @@ from itertools import groupby
 from operator import attrgetter
 from typing import Any
 
-from ragmeter.exporters.changes import NewSince
 from ragmeter.metrics import ConfigurationError
 from ragmeter.metrics.registry import known_metrics, resolve_metrics
 from ragmeter.quality.corpus.view import SeenChunk
@@ -31,9 +30,8 @@ from ragmeter.serve.store.views import (
     TurnView,
 )
 from ragmeter.serve.store.views import TrendPoint as StoredPoint
-from ragmeter.watch.change import Change
 
-from ._asked import PageQuery, UnreadableAddressError, request_path
+from ._asked import PageQuery, UnreadableAddressError
 from ._connect import SETUPS, connection_steps
 from ._golden import GoldenEntry
 from ._labels import Form
@@ -120,13 +118,9 @@ class Views:
         """Return the services of the period, with their numbers of requests."""
         return self._services(replace(asked.filters(), service=None, workflow=None, segment=None, verdict=None))
 
-    def path_of(self, row: RequestRow) -> str:
-        """Return the address of a request."""
-        return request_path(row.trace_id, row.span_id, row.run_id)
-
     def overview(self, asked: PageQuery, words: Words) -> dict[str, Any]:
         """Return the values of the overview. Raises UnreadableAddressError: the segment is unknown."""
-        overview, health = self._read(asked.filters()), self._health(asked)
+        reader, overview, health = self._sources.reader, self._read(asked.filters()), self._health(asked)
         news, _ = self._news(asked, overview)
         judge = overview.judge
         failing = judge.failed >= max(1.0, FAILING * judge.requests)
@@ -135,14 +129,21 @@ class Views:
         bad = overview.verdicts.get("bad", 0)
         judged = sum(overview.verdicts.get(word, 0) for word in ("bad", "suspect", "good"))
         unscored = heard_rows(self._sources.heard(), asked.filters().service)
+        status = str(self.server_health().get("status", "ok"))
         return {
             "overview": overview,
             "health": health,
             "lead": sentence(health.lead, words),
-            "told": [(one, self._new(one.change) if one.kind == "fell" else ()) for one in news],
+            # As reported, or else from the store.
+            "told": [
+                (one, one.change.new or self._snapshots.get(reader.explained, one.change).new)
+                if one.kind == "fell"
+                else (one, ())
+                for one in news
+            ],
             "standing": self._sources.standing(),
             "bad": (bad, judged),
-            "refused": self._health_problem(),
+            "refused": "" if status == "ok" else status,
             "overloads": self._overloads(overview),
             "judge_failing": failing,
             "outages": self._outages(asked, overview) if failing else (),
@@ -160,8 +161,8 @@ class Views:
             "parts": part_rows(health, words),
             "deployments": [(one, value_words(one, words)) for one in health.deployments[:MOST_DEPLOYMENTS]],
             "signals": signal_rows(health, lines, overview, words),
-            "gaps": self._sources.reader.known_gaps(asked.filters().service)[:MOST_GAPS],
-            "shadows": self._sources.reader.shadows(asked.filters().service),
+            "gaps": reader.known_gaps(asked.filters().service)[:MOST_GAPS],
+            "shadows": reader.shadows(asked.filters().service),
             "holds_texts": bool(health.questions),
         }
 
@@ -183,7 +184,7 @@ class Views:
             "lines": SETUPS[setup].lines.replace("{http}", sources.http_address),
             "steps": connection_steps(heard, scored, listens),
             "heard": heard_rows(heard, everything=True),
-            "grpc_at_http": self._exports().get("grpc_on_http", 0),
+            "grpc_at_http": self.server_health().get("exports", {}).get("grpc_on_http", 0),
             "holds_texts": False,
         }
 
@@ -235,7 +236,8 @@ class Views:
             "why": why(view, words),
             "to_do": what_to_do(view, words),
             "reranks": any(one.reranked is not None for one in view.documents),
-            "off_topic": _is_off_topic(row),
+            # The whole retrieval, rather than a single chunk.
+            "off_topic": any("off_topic" in code or code == "no_relevant_chunk" for code in row.verdict_codes),
             "chunks": chunks,
             "nothing_found": all(one.stored.carried for one in chunks)
             and empty is not None
@@ -351,7 +353,6 @@ class Views:
         }
 
     def _request_page(self, asked: PageQuery) -> RequestPage:
-        """Return a page of the list."""
         return self._snapshots.get(
             self._sources.reader.requests,
             asked.filters(),
@@ -371,10 +372,6 @@ class Views:
 
     def _services(self, filters: Filters) -> Mapping[str, int]:
         return self._snapshots.get(self._sources.reader.services, filters)
-
-    def _new(self, change: Change) -> tuple[NewSince, ...]:
-        """Return the values that are new since a change: as reported, or else from the store."""
-        return change.new or self._snapshots.get(self._sources.reader.explained, change).new
 
     def _news(self, asked: PageQuery, overview: Overview) -> tuple[tuple[News, ...], Fallen]:
         return news(self._sources.changes(), asked, overview.from_ms)
@@ -410,13 +407,6 @@ class Views:
             return ()
         return self._snapshots.get(self._sources.reader.outages, asked.filters())
 
-    def _health_problem(self) -> str:
-        why = str(self.server_health().get("status", "ok"))
-        return "" if why == "ok" else why
-
-    def _exports(self) -> dict[str, int]:
-        return dict(self.server_health().get("exports", {}))
-
     def _neighbours(self, row: RequestRow, asked: PageQuery) -> tuple[RequestRow | None, RequestRow | None]:
         """Return the previous and next request in the list; of a request not in it, None and the first."""
         rows = self._request_page(asked).requests
@@ -444,11 +434,6 @@ def _turns_at_fault(one: ConversationView) -> tuple[TurnView, ...]:
     return one.turns[start : start + TURNS]
 
 
-def _is_off_topic(row: RequestRow) -> bool:
-    """Return whether the whole retrieval is off topic, rather than a single chunk."""
-    return any("off_topic" in code or code == "no_relevant_chunk" for code in row.verdict_codes)
-
-
 def _judge_money(overview: Overview) -> dict[str, str] | None:
     """Return the judge's cost: in total, per request, and per day at this rate; None: unknown."""
     judge = overview.judge
@@ -469,15 +454,13 @@ def _missing_scores(scores: Sequence[ScoreSummary], words: Words) -> list[tuple[
         for status, fix in _FIXES.items():
             n = score.statuses.get(status, 0)
             if n:
-                of_reference = status == "missing_input" and _reads_reference(score.name, words)
+                # Without importing the score's metric if that is ragmeter's own.
+                of_reference = status == "missing_input" and score.name in (
+                    REFERENCE_SCORES if words.asks(score.name) else scores_with_reference()
+                )
                 brings = "fix_references" if of_reference else fix
                 found.append((score.service, score.name, n, status, brings))
     return sorted(found, key=lambda one: (-one[2], one[:2]))
-
-
-def _reads_reference(score: str, words: Words) -> bool:
-    """Return whether a score needs a reference, without importing its metric if that is ragmeter's own."""
-    return score in (REFERENCE_SCORES if words.asks(score) else scores_with_reference())
 
 
 @cache

@@ -5,7 +5,6 @@ One process writes, any number read; readers get plain values and no SQL.
 
 from __future__ import annotations
 
-from ._alert_claims import StoredClaims
 from ._cells import CellKey
 from ._evidence import ChunkSentence, Evidence, evidence
 from ._gap_list import GAPS_RANGE_S
@@ -39,7 +38,6 @@ __all__ = [
     "StoreFullError",
     "StoreOptions",
     "StoreRefusedError",
-    "StoredClaims",
     "UnreadableStoreError",
     "back_up",
     "evidence",

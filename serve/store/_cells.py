@@ -166,8 +166,15 @@ class Cells:
         """Serialise the cells."""
         # The measurement in a key follows from the kind.
         scores = [
-            [*key[:4], cell.kind, dict(cell.statuses), cell.bins, _moments_by_name(cell.moments)]
+            [
+                *key[:4],
+                cell.kind,
+                dict(cell.statuses),
+                cell.bins,
+                {name: value for name, value in sums if value},
+            ]
             for key, cell in self.scores.items()
+            for sums in (zip(cell.moments.names, cell.moments.values(), strict=True),)
         ]
         groups = [[*key, counts] for key, counts in self.groups.items()]
         return zlib.compress(json.dumps([groups, scores]).encode())
@@ -196,7 +203,3 @@ class Cells:
 def measurement(kind: Kind | None) -> str:
     """Return the measurement of a score of this kind, or "" if it was not measured."""
     return "" if kind is None else kind.measurement
-
-
-def _moments_by_name(moments: FreeMoments | JudgedMoments) -> dict[str, float]:
-    return {name: value for name, value in zip(moments.names, moments.values(), strict=True) if value}

@@ -258,7 +258,8 @@ def _counts(
     empty = values.get("empty_retrieval")
     if empty is not None and empty.value == 1.0:
         counts["nothing_retrieved"] = 1
-    tried = [one for one in values.values() if _is_tried(one)]
+    judged = [one for one in values.values() if one.kind is not None and one.kind.judged]
+    tried = [one for one in judged if one.status not in ("skipped", "missing_input")]
     if tried:
         counts["judge:requests"] = 1
         if any(one.status in FAILED for one in tried):
@@ -273,10 +274,6 @@ def _counts(
         counts["judge:priced"] = 1
         counts["judge:cost"] = round(sum(costs) * COST_UNITS)
     return counts
-
-
-def _is_tried(one: _Value) -> bool:
-    return one.kind is not None and one.kind.judged and one.status not in ("skipped", "missing_input")
 
 
 def _measure(cell: Cell, name: str, request: StoredRequest) -> None:

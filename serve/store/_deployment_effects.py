@@ -107,7 +107,11 @@ class DeploymentEffects:
         whole = replace(
             one,
             comparison=said,
-            bad_before=_bad_of(before),
+            bad_before=bad_share(
+                sum(row.alike.verdict == "bad" for row in before),
+                sum(bool(row.alike.verdict) for row in before),
+                clustering_of(before),
+            ),
             bad_after=bad_in(database, part, (at, _LATEST), alike),
         )
         parts = parts_of(_counts(after), _counts(before), alike)
@@ -171,11 +175,6 @@ def _values(database: Database, rows: Sequence[StoredRow], score: str) -> list[C
         for row in rows
         if row.number in known
     ]
-
-
-def _bad_of(rows: Iterable[StoredRow]) -> BadShare:
-    judged = [row for row in rows if row.alike.verdict]
-    return bad_share(sum(row.alike.verdict == "bad" for row in judged), len(judged), clustering_of(judged))
 
 
 def clustering_of(rows: Iterable[StoredRow]) -> Clustering | None:

@@ -77,7 +77,6 @@ def _chosen(filters: Filters) -> Iterator[tuple[str, set[str]]]:
 
 
 def _values(one: Alike) -> dict[str, Collection[str]]:
-    """Return the requests' values of each filter."""
     values: dict[str, Collection[str]] = {name: (value,) for name, value in one.parts.items()}
     # A segment can also be named without its prefix.
     for name, value in one.parts.items():

@@ -195,7 +195,6 @@ class Lists:
         )
 
     def _note_usual(self, bounds: tuple[int, int]) -> None:
-        """Write the usual means into a temporary table."""
         self._database.execute(
             "CREATE TEMP TABLE usual (service TEXT, workflow TEXT, kind INTEGER, mean DOUBLE PRECISION, "
             "PRIMARY KEY (kind, workflow, service, mean))"

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from operator import attrgetter
 from typing import Any, NamedTuple, TypeVar
 
@@ -125,6 +125,13 @@ class ScorePart:
             reported=_later(self.reported, other.reported), details=_later(self.details, other.details)
         )
 
+    def without_texts(self) -> ScorePart:
+        """Return it without an explanation that may quote texts."""
+        details = self.details
+        if details is None or details.explanation == details.summary:
+            return self
+        return ScorePart(reported=self.reported, details=details._replace(explanation=None))
+
 
 class VerdictPart(NamedTuple):
     """The verdict, with the time of the report."""
@@ -226,6 +233,11 @@ class RequestPart:
             scores=scores,
             **plain,
         )
+
+    def without_texts(self) -> RequestPart:
+        """Return it without question, answer, and explanations that may quote them."""
+        scores = {name: score.without_texts() for name, score in self.scores.items()}
+        return replace(self, question=None, answer=None, scores=scores)
 
 
 _PLAIN = tuple(

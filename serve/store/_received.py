@@ -102,6 +102,19 @@ class Batch(NamedTuple):
     retrieved: tuple[StoredRetrieval, ...] = ()
     dropped: tuple[DroppedCount, ...] = ()
 
+    def without_texts(self) -> Batch:
+        """Return it without texts of requests.
+
+        The application's metadata remains: it exists to distinguish requests, and was chosen for that.
+        """
+        return self._replace(
+            requests=tuple(part.without_texts() for part in self.requests),
+            retrieved=tuple(
+                found._replace(chunks=tuple(chunk._replace(text=None) for chunk in found.chunks))
+                for found in self.retrieved
+            ),
+        )
+
 
 def join_batches(batches: Iterable[Batch]) -> Batch:
     """Return the content of several batches as one."""
@@ -337,7 +350,10 @@ def _of_event(
         sample_rate=_rate(attributes.get(semconv.SAMPLE_RATE)),
         judge_sample_rate=_rate(attributes.get(semconv.JUDGE_SAMPLE_RATE)),
         selection=_text(attributes.get(semconv.SELECTION)) if is_verdict else None,
-        judge_selection=_judge_selection(attributes) if judged else None,
+        # Not a cascade's reason for one of its scores.
+        judge_selection=_text(attributes.get(semconv.SELECTION))
+        if judged and semconv.SCORE_ASKED_WITH not in attributes
+        else None,
         verdict=_verdict(attributes, at) if is_verdict else None,
         scores=_spared(attributes, at) if score is None else {**_spared(attributes, at), name: score},
     )
@@ -426,11 +442,6 @@ def _score(name: str, attributes: Mapping[str, Any], at: int, kinds: _Kinds) -> 
             asked_with=_rate(attributes.get(semconv.SCORE_ASKED_WITH)),
         ),
     )
-
-
-def _judge_selection(attributes: Mapping[str, Any]) -> str | None:
-    """Return the reason for judging a request, but not a cascade's reason for one of its scores."""
-    return None if semconv.SCORE_ASKED_WITH in attributes else _text(attributes.get(semconv.SELECTION))
 
 
 def _is_judged(method: str, selection: Any) -> bool:

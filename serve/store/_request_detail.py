@@ -26,7 +26,6 @@ from ._stages import documents_of, stages_of
 from ._sums import Sums
 from .views import ContextView, Filters, GapView, ItemView, RequestRow, RequestView, ScoreView
 
-_TRACE_ID = 32
 MAX_SIBLINGS = 50
 _MOST_SAME = 5_000
 """Most requests with the same question to count, the newest."""
@@ -175,17 +174,11 @@ def _same_question(
 
 def _numbers(database: Database, key: str, span_id: str | None) -> list[int]:
     """Return the ids of the requested request's row, and of the others of its trace."""
-    trace: bytes | None = None
-    if len(key) == _TRACE_ID:
-        try:
-            trace = bytes.fromhex(key)
-        except ValueError:
-            trace = None
     found: list[tuple[int, bytes | None]] = []
-    if trace is not None:
+    if re.fullmatch("[0-9a-fA-F]{32}", key):
         found = database.execute(
             "SELECT id, span_id FROM request WHERE trace_id = ? ORDER BY started_ns IS NULL, at, id LIMIT ?",
-            (trace, MAX_SIBLINGS),
+            (bytes.fromhex(key), MAX_SIBLINGS),
         ).fetchall()
     if not found:
         found = database.execute("SELECT id, span_id FROM request WHERE run_id = ?", (key,)).fetchall()

@@ -78,8 +78,6 @@ _KIND = (
 
 
 class _StoredRequest(NamedTuple):
-    """The stored state of a request."""
-
     number: int
     stored: int
     part: RequestPart
@@ -196,7 +194,6 @@ class Rows:
         self._knows_kinds = False
 
     def _stored_rows(self, run_ids: Iterable[str]) -> dict[str, _StoredRequest]:
-        """Return the stored rows of requests, by run id."""
         rows = self._database.among(_KNOWN, list(run_ids))
         scores: dict[int, dict[str, ScorePart]] = {}
         for number, name, *rest in self._database.among(_KNOWN_SCORES, [row[1] for row in rows]):
@@ -431,7 +428,6 @@ _TEXT_NUMBERS = "SELECT hash, id FROM text WHERE hash IN (these)"
 
 
 def _part(run_id: str, row: Sequence[Any], scores: Mapping[str, ScorePart]) -> RequestPart:
-    """Return the stored part of a request."""
     kept: dict[str, Any] = dict(zip(_REQUEST, row, strict=False))
     question, answer = row[-2:]
     verdict = None

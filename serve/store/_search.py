@@ -7,7 +7,6 @@ name. Its requests can still be found, and the sums of these alone are computed 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TypeAlias
 
 from ragmeter.quality.segments import OTHER
 
@@ -16,15 +15,13 @@ from ._counting import count_requests
 from ._database import Database
 from ._lists import where_of
 from ._names import DistinctSegments
+from ._sums import Part
 from .views import Filters
-
-Parts: TypeAlias = Sequence[tuple[int, int, Cells]]
-"""Periods with their sums, as `Sums.parts` yields them."""
 
 
 def with_part(
-    database: Database, whole: Cells, parts: Parts, wanted: Filters, distinct: DistinctSegments
-) -> tuple[Cells, Parts]:
+    database: Database, whole: Cells, parts: Sequence[Part], wanted: Filters, distinct: DistinctSegments
+) -> tuple[Cells, Sequence[Part]]:
     """Return the sums of a time and of its parts, extended by those of the wanted segment if they lack it."""
     segment = wanted.segment
     if not segment or not parts or _is_in(segment, distinct):
@@ -37,7 +34,7 @@ def with_part(
     together = Cells()
     together.groups = {key: one for key, one in whole.groups.items() if key.segment != segment}
     together.scores = {key: one for key, one in whole.scores.items() if key.segment != segment}
-    counted: list[tuple[int, int, Cells]] = []
+    counted: list[Part] = []
     for began, ended, _ in parts:
         numbers = [number for at, number in found if began <= at < ended]
         cells = Cells()

@@ -274,7 +274,6 @@ def _questions(database: Database, filters: Filters, bounds: tuple[int, int]) ->
 
 
 def _versions(database: Database) -> dict[str, str]:
-    """Return the newest version of each service."""
     return dict(
         database.execute(
             "SELECT service, value FROM appearance WHERE name = 'service.version' ORDER BY at"

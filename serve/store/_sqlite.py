@@ -54,8 +54,6 @@ class UnavailableFileError(ConfigurationError):
 
 
 class _StoreConnection(sqlite3.Connection):
-    """A connection to the file."""
-
     has_word = "EXISTS (SELECT 1 FROM json_each({column}) m WHERE m.key = ? AND m.value = ?)"
     as_json = "json_array({columns})"
 
@@ -64,7 +62,8 @@ class _StoreConnection(sqlite3.Connection):
         like = patterns(word)
         stands = f"({' OR '.join(_LIKE for _ in like)})"
         wanted, look = index_query(word)
-        if not wanted or not self._is_indexed():
+        indexed = self.execute("SELECT 1 FROM sqlite_master WHERE name = 'text_words_gone'").fetchone()
+        if not wanted or indexed is None:
             return f"SELECT t.id FROM text t WHERE {stands}", [*like]
         checked = f" AND {stands}" if look else ""
         query = (
@@ -73,10 +72,6 @@ class _StoreConnection(sqlite3.Connection):
             f"SELECT t.id FROM text t WHERE t.id > (SELECT id FROM text_indexed) AND {stands}"
         )
         return query, [wanted, *(like if look else ()), *like]
-
-    def _is_indexed(self) -> bool:
-        found = self.execute("SELECT 1 FROM sqlite_master WHERE name = 'text_words_gone'")
-        return found.fetchone() is not None
 
     def among(self, statement: str, values: Collection[Any], /) -> list[Any]:
         """Run a statement for these values, in as many steps as SQLite's limit requires."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from itertools import pairwise
-from typing import TypeVar
+from typing import TypeAlias, TypeVar
 
 from ragmeter.metrics._process.bounded_table import BoundedTable
 
@@ -23,6 +23,8 @@ from ._names import distinct_segments
 from ._rows import HOUR_MS, SLOT_MS, SLOTS
 
 T = TypeVar("T", bound="Cells | None")
+Part: TypeAlias = tuple[int, int, Cells]
+"""Beginning and end of a period, and its sums."""
 
 _REMEMBERED = 400
 """Most cached slots, hours and days."""
@@ -98,9 +100,7 @@ class Sums:
             lambda: _together(self.parts(database, since, until, keep)),
         )
 
-    def parts(
-        self, database: Database, from_ms: int, until_ms: int, keep: Keep = ALL
-    ) -> Iterator[tuple[int, int, Cells]]:
+    def parts(self, database: Database, from_ms: int, until_ms: int, keep: Keep = ALL) -> Iterator[Part]:
         """Yield the sums in parts of at most an hour, in order of time, each with its beginning and end."""
         keep = keep.shared
         names = known_names(database)
@@ -164,9 +164,7 @@ class Sums:
         """Return the sums of the requests that are still stored, without the stored sums of hours."""
         return _together(self._slots(database, from_ms, until_ms, keep))
 
-    def _slots(
-        self, database: Database, from_ms: int, until_ms: int, keep: Keep
-    ) -> Iterator[tuple[int, int, Cells]]:
+    def _slots(self, database: Database, from_ms: int, until_ms: int, keep: Keep) -> Iterator[Part]:
         """Yield the sums of slots, and of partial slots at both ends.
 
         Neighbours that are not cached are counted together, as each count reads the half hour before it, too.
@@ -236,7 +234,7 @@ class Sums:
             self._known.put(key, (state, cells), len(cells.scores))
 
 
-def _together(parts: Iterable[tuple[int, int, Cells]]) -> Cells:
+def _together(parts: Iterable[Part]) -> Cells:
     whole = Cells()
     for _, _, cells in parts:
         whole.add(cells)

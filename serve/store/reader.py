@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any, NamedTuple, TypeVar, overload
+from typing import Any, NamedTuple, TypeVar
 
 from ragmeter.metrics import RagmeterError
 from ragmeter.quality.corpus.view import ChunkReport
@@ -27,7 +27,7 @@ from ._gap_list import GAPS_RANGE_S, GapMembers, gaps, with_states
 from ._lists import LATEST_MS, LONGEST_RANGE_S, Lists, where_of
 from ._measured import MeasuredScore, in_order
 from ._names import distinct_segments
-from ._novelty import SLACK_MS, Part, new_in
+from ._novelty import SLACK_MS, new_in
 from ._outages import outages
 from ._overview import Known, Mean, Selection, judge_use, summaries, trends, with_prefix
 from ._request_detail import as_stored, one_request
@@ -70,6 +70,10 @@ _SMALL = 500
 """Requests from which on a store is large."""
 _LAST_HOUR = Filters()
 _OF_GAPS = Filters(range_s=GAPS_RANGE_S)
+_NO_GAPS: tuple[GapPage, GapMembers] = (
+    GapPage(gaps=(), n_bad=0, n_requests=0, without_topic=0, why_empty="", complete=False),
+    {},
+)
 _STEPS = 24
 """Fewest distinct start times within the length of a period: a day's start is rounded to the hour."""
 _ORPHAN_MS = 60_000
@@ -237,14 +241,7 @@ class Reader:
             distinct = distinct_segments(database)
             earlier = self._sums.parts(database, max(0, since - _DAY_MS), since)
             later = self._sums.parts(database, since, max(since, self._now_ms() + SLOT_MS))
-            found = new_in(
-                (cells for _, _, cells in earlier),
-                (Part(began, cells) for began, _, cells in later),
-                service=change.service,
-                workflow=change.workflow,
-                distinct=distinct,
-            )
-        return replace(change, new=found)
+            return replace(change, new=new_in(change, earlier, later, distinct))
 
     def trends(self, filters: Filters = _LAST_HOUR) -> Mapping[MeasuredScore, Sequence[TrendPoint]]:
         """Return only `ScoreSummary.trend`, of one service, by score and measurement."""
@@ -321,31 +318,24 @@ class Reader:
 
     def known_gaps(self, service: str | None) -> Sequence[GapView]:
         """Return a service's open gaps as last computed; for a large store, () until the first are computed."""
-        found = self._remember("gaps", _OF_GAPS, self._gaps_of(_OF_GAPS), wait=False)
-        if found is None:
-            return ()
+        page, _ = self._gap_list(_OF_GAPS, _NO_GAPS)
         with self._reading() as database:
-            gaps = with_states(database, found[0]).gaps
+            gaps = with_states(database, page).gaps
         return [one for one in gaps if one.state == "open" and service in (None, one.service)]
 
-    def _gap_list(self, filters: Filters) -> tuple[GapPage, GapMembers]:
-        """Return the gaps, and the ids of each one's requests that went badly."""
-        return self._remember("gaps", filters, self._gaps_of(filters))
+    def _gap_list(
+        self, filters: Filters, meanwhile: tuple[GapPage, GapMembers] | None = None
+    ) -> tuple[GapPage, GapMembers]:
+        """Return the gaps, and the ids of each one's requests that went badly; `meanwhile` as `_remember`."""
 
-    def _gaps_of(self, filters: Filters) -> Callable[[Database], tuple[GapPage, GapMembers]]:
-        return lambda database: gaps(database, filters, self.bounds(filters), self._now_ms())
+        def read(database: Database) -> tuple[GapPage, GapMembers]:
+            return gaps(database, filters, self.bounds(filters), self._now_ms())
 
-    @overload
-    def _remember(self, name: str, filters: Filters, read: Callable[[Database], T]) -> T: ...
-
-    @overload
-    def _remember(
-        self, name: str, filters: Filters, read: Callable[[Database], T], *, wait: bool
-    ) -> T | None: ...
+        return self._remember("gaps", filters, read, meanwhile)
 
     def _remember(
-        self, name: str, filters: Filters, read: Callable[[Database], T], *, wait: bool = True
-    ) -> T | None:
+        self, name: str, filters: Filters, read: Callable[[Database], T], meanwhile: T | None = None
+    ) -> T:
         """Return the result of `read`, or its result of the last minute.
 
         For a large store, a result of the last ten minutes is returned, while the query runs again in the
@@ -355,7 +345,7 @@ class Reader:
             name: Name of the query.
             filters: Its filters.
             read: Runs the query, one at a time.
-            wait: Whether to wait if there is no result yet; else return None.
+            meanwhile: The result while a large store has none yet; None: wait for it.
         """
         key, now = (name, filters), self._clock()
         with self._slow_turn:
@@ -374,11 +364,9 @@ class Reader:
                 reading = self._slow_thread.submit(self._read, read, hurry)
                 known = self._slow[key] = _SlowReading(now, reading, hurry, before)
         if not known.reading.done() and not self._is_small():
-            if known.before is not None:
-                earlier: T = known.before
+            earlier: T | None = meanwhile if known.before is None else known.before
+            if earlier is not None:
                 return earlier
-            if not wait:
-                return None
         known.hurry.set()
         try:
             found: T = known.reading.result()
@@ -442,10 +430,7 @@ class Reader:
             return as_stored(database, key, span_id)
 
     def _gap_of(self, run_id: str) -> GapView | None:
-        found = self._remember("gaps", _OF_GAPS, self._gaps_of(_OF_GAPS), wait=False)
-        if found is None:
-            return None
-        page, members = found
+        page, members = self._gap_list(_OF_GAPS, _NO_GAPS)
         return next((gap for gap in page.gaps if run_id in members[gap.id]), None)
 
     def outages(self, filters: Filters = _LAST_HOUR) -> tuple[JudgeOutage, ...]:

@@ -22,7 +22,6 @@ from ragmeter.metrics import ConfigurationError, RagmeterError
 from ragmeter.metrics._files.group_commit import GroupCommit
 from ragmeter.metrics.errors import install_command, loggable
 
-from ._alert_claims import StoredClaims
 from ._database import Database, Home
 from ._gap_list import decide_gap
 from ._keeping import Keeping
@@ -32,7 +31,6 @@ from ._rows import Rows
 from ._scored import from_scored_run
 from ._shadows import ShadowBoard
 from ._sqlite import File, UnavailableFileError
-from ._texts import without_texts
 from .reader import Reader
 
 _log = logging.getLogger("ragmeter")
@@ -127,7 +125,7 @@ class Store(UnbufferedExporter):
             raise ConfigurationError(
                 "a store keeps requests for some time, and in a megabyte at least: give it more"
             )
-        self._clock = clock
+        self.clock = clock
         self._shadows = ShadowBoard()
         self._commits: GroupCommit[Batch, None] = GroupCommit(
             self._commit, lambda: StoreFullError("it was not written")
@@ -212,16 +210,12 @@ class Store(UnbufferedExporter):
 
     def reader(self) -> Reader:
         """Return a reader, which sees committed data until the store is closed."""
-        return Reader(self._home, self._clock, texts=self.options.texts, shadows=self._shadows)
-
-    def claims(self) -> StoredClaims:
-        """Return the claims by which servers on this store agree on who sends an alert; raises as `take`."""
-        return StoredClaims(self._small_change, self._clock)
+        return Reader(self._home, self.clock, texts=self.options.texts, shadows=self._shadows)
 
     def decide_gap(self, gap: str, state: str) -> None:
         """Store the decision about a knowledge gap; raises as `take`, and ValueError for an invalid one."""
-        with self._small_change() as database:
-            decide_gap(database, gap, state, int(self._clock() * 1000))
+        with self.small_change() as database:
+            decide_gap(database, gap, state, int(self.clock() * 1000))
 
     def maintain(self) -> bool:
         """Sum up finished slots and hours, and delete old requests; called regularly, on a thread that waits.
@@ -235,10 +229,10 @@ class Store(UnbufferedExporter):
                     self._why["upkeep"] = None
                     return False
                 # Summing takes time, and no write should wait for it.
-                summed = self._keeping.sum_next(self._clock())
+                summed = self._keeping.sum_next(self.clock())
                 with self._writing:
                     tried = not self._closed and not self._writable
-                    more = not self._closed and self._keeping.step(self._clock(), summed, tries=tried)
+                    more = not self._closed and self._keeping.step(self.clock(), summed, tries=tried)
                     if tried:
                         self._why["write"] = None
         except self._home.errors as error:
@@ -289,8 +283,8 @@ class Store(UnbufferedExporter):
             self._home.close()
 
     @contextmanager
-    def _small_change(self) -> Iterator[Database]:
-        """Write a small change in its own transaction."""
+    def small_change(self) -> Iterator[Database]:
+        """Write a small change in its own transaction; raises as `take`."""
         with self._writing:
             if self._closed:
                 raise StoreFullError("the store is closed")
@@ -322,7 +316,7 @@ class Store(UnbufferedExporter):
             return File(None, options.max_bytes)
 
     def _write(self, batch: Batch) -> None:
-        self._commits.put(batch if self.options.texts else without_texts(batch))
+        self._commits.put(batch if self.options.texts else batch.without_texts())
 
     def _commit(self, batches: Sequence[Batch]) -> Sequence[None]:
         kept = False
@@ -330,7 +324,7 @@ class Store(UnbufferedExporter):
             if self._closed:
                 raise StoreFullError("the store is closed")
             with self._home.transaction():
-                self._rows.put(join_batches(batches), int(self._clock() * 1000))
+                self._rows.put(join_batches(batches), int(self.clock() * 1000))
             kept = True
             self._why["write"] = None
         except self._home.errors as error:

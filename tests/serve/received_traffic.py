@@ -10,8 +10,8 @@ from stored import told
 from ragmeter._runtime.guard import ErrorLog, Guard
 from ragmeter.exporters.protocol import RagRun, ScoredRun
 from ragmeter.metrics import RagSample, Score
-from ragmeter.serve._alert_lease import SharedClaims
 from ragmeter.serve._watch import ScoredElsewhere
+from ragmeter.serve.store.claims import StoredClaims
 from ragmeter.watch.alarming import Alarming
 from ragmeter.watch.watch import Watch
 
@@ -126,7 +126,7 @@ def watching(weeks, kept, *, own=lambda since: (), shared=False):
     """A watch over what comes to a store; several servers may share that."""
     teller, errors = Teller(), ErrorLog()
     alarming = Alarming(Watch(), own, [teller], lambda name: Guard(name, errors), clock=weeks.clock)
-    claims = SharedClaims(kept) if shared else None
+    claims = StoredClaims(kept) if shared else None
     alarming.look_elsewhere(ScoredElsewhere(kept.reader(), weeks.clock), claims)
 
     def look():

@@ -13,8 +13,8 @@ from stored import kept_at
 
 from ragmeter._runtime.guard import ErrorLog, Guard
 from ragmeter.quality.estimates import Estimate
-from ragmeter.serve._alert_lease import SharedClaims
 from ragmeter.serve.store import Store, StoreOptions
+from ragmeter.serve.store.claims import StoredClaims
 from ragmeter.watch.change import Change
 from ragmeter.watch.notify import Notifier
 from ragmeter.watch.watch import ChangeNotice
@@ -78,7 +78,7 @@ def server(place, clock):
     """Yield the reporting part of a server on a store."""
     store = Store(StoreOptions(**kept_at(place)), clock=clock)
     try:
-        with telling(SharedClaims(store), clock) as made:
+        with telling(StoredClaims(store), clock) as made:
             yield made
     finally:
         store.close()
@@ -101,7 +101,7 @@ if __name__ == "__main__":
     address, kind = sys.argv[1:]
     found = StoreOptions(url=address) if kind == "str" else StoreOptions(path=Path(address))
     doomed = Notifier([_Killer()], Guard("changes", ErrorLog()), Clock())
-    doomed.claim_by(SharedClaims(Store(found, clock=Clock())))
+    doomed.claim_by(StoredClaims(Store(found, clock=Clock())))
     doomed.put_claimed(fall())
     doomed.flush(time.monotonic() + PATIENCE_S)
     sys.exit("nobody was told")

@@ -11,8 +11,7 @@ from shared_claims import NOW, Clock, fall, killed_before_it_told, server, telli
 from stored import store
 
 from ragmeter.exporters.changes import NotTakenError
-from ragmeter.serve._alert_lease import SharedClaims
-from ragmeter.serve.store._alert_claims import LEASE_S, SAME_S
+from ragmeter.serve.store.claims import LEASE_S, SAME_S, StoredClaims
 from ragmeter.watch.watch import ChangeNotice
 
 HOUR = 3_600.0
@@ -32,9 +31,9 @@ def kept(clock):
 def test_of_three_that_find_a_fall_one_tells(kept, clock):
     found = [fall(at=NOW + late) for late in (0.0, 300.0, 2 * HOUR)]
     with (
-        telling(SharedClaims(kept), clock) as one,
-        telling(SharedClaims(kept), clock) as two,
-        telling(SharedClaims(kept), clock) as three,
+        telling(StoredClaims(kept), clock) as one,
+        telling(StoredClaims(kept), clock) as two,
+        telling(StoredClaims(kept), clock) as three,
     ):
         servers = (one, two, three)
         for each, told in zip(servers, found, strict=True):
@@ -69,7 +68,7 @@ def test_what_was_claimed_and_not_told_is_told_by_another_after_a_while(fresh, c
 
 
 def test_who_was_too_slow_to_begin_leaves_it_to_who_took_over(kept, clock):
-    slow, quick = SharedClaims(kept), SharedClaims(kept)
+    slow, quick = StoredClaims(kept), StoredClaims(kept)
     claim = slow.claim(fall())
     clock.now += LEASE_S
     ((taken, told),) = quick.left()
@@ -97,7 +96,7 @@ class Away:
 
 def test_a_webhook_that_is_away_hears_it_once_from_the_server_that_found_it(kept, clock):
     hook = Away()
-    with telling(SharedClaims(kept), clock, hook) as one, telling(SharedClaims(kept), clock, hook) as two:
+    with telling(StoredClaims(kept), clock, hook) as one, telling(StoredClaims(kept), clock, hook) as two:
         one.telling.put_claimed(fall())
         two.telling.put_claimed(fall(at=NOW + 300.0))
         assert one.telling.flush(time.monotonic() + 60.0)
@@ -114,12 +113,12 @@ def test_a_webhook_that_is_away_hears_it_once_from_the_server_that_found_it(kept
 
 def test_what_a_server_that_ended_could_not_deliver_another_does(kept, clock):
     hook = Away()
-    with telling(SharedClaims(kept), clock, hook) as one:
+    with telling(StoredClaims(kept), clock, hook) as one:
         one.telling.put_claimed(fall())
         assert one.telling.flush(time.monotonic() + 60.0)
         assert not one.telling.settle(time.monotonic() + 1.0)
     hook.back = True
-    with telling(SharedClaims(kept), clock, hook) as two:
+    with telling(StoredClaims(kept), clock, hook) as two:
         clock.now += LEASE_S
         two.telling.take_up()
         two.wait()
@@ -127,7 +126,7 @@ def test_what_a_server_that_ended_could_not_deliver_another_does(kept, clock):
 
 
 def test_who_is_about_to_tell_has_the_time_for_it(kept, clock):
-    claims = SharedClaims(kept)
+    claims = StoredClaims(kept)
     claim = claims.claim(fall())
     clock.now += LEASE_S - 1.0
     assert claims.hold(claim)
@@ -143,13 +142,13 @@ def test_who_is_about_to_tell_has_the_time_for_it(kept, clock):
     ],
 )  # fmt: skip
 def test_another_change_is_told_too(kept, other):
-    claims = SharedClaims(kept)
+    claims = StoredClaims(kept)
     assert claims.claim(fall())
     assert claims.claim(other)
 
 
 def test_a_server_that_calls_it_a_change_of_the_mix_has_found_the_same(kept):
-    claims = SharedClaims(kept)
+    claims = StoredClaims(kept)
     assert claims.claim(fall())
     assert claims.claim(fall(kind="mix", at=NOW + 300.0)) is None
 
@@ -176,7 +175,7 @@ def test_falls_and_recoveries_are_told_once_each_in_whatever_order_servers_find_
                 for at, kind in zip(times, kinds, strict=True)
             ]
         )
-    claims, told = SharedClaims(kept), []
+    claims, told = StoredClaims(kept), []
     while any(finds):
         found = chance.choice([each for each in finds if each]).pop(0)
         if claims.claim(found):
@@ -185,8 +184,8 @@ def test_falls_and_recoveries_are_told_once_each_in_whatever_order_servers_find_
 
 
 def test_what_another_version_wrote_is_left_alone(kept, clock, caplog):
-    claims = SharedClaims(kept)
-    kept.claims().claim("series", "worse", NOW, '{"change": {"moon": 1}, "resource": {}}')
+    claims = StoredClaims(kept)
+    claims.claim_series("series", "worse", NOW, '{"change": {"moon": 1}, "resource": {}}')
     claims.claim(fall())
     clock.now += LEASE_S
     assert [told for _, told in claims.left()] == [fall()]
@@ -198,7 +197,7 @@ def test_a_change_is_the_same_after_it_was_written_down():
 
 
 def test_what_was_told_is_forgotten_after_a_month(kept, clock):
-    claims = SharedClaims(kept)
+    claims = StoredClaims(kept)
     claims.done(claims.claim(fall()))
     clock.now += 31 * 24 * HOUR
     claims.done(claims.claim(fall(at=clock.now)))

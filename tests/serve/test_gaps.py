@@ -177,7 +177,7 @@ def test_in_a_large_store_nobody_waits_for_gaps_that_are_not_asked_for(traffic, 
     with store(clock=lambda: now[0]) as made:
         made.export(traffic)
         reader = made.reader()
-        assert (reader.known_gaps(None), reader.request("r1").advice.gap) == ((), None)
+        assert (reader.known_gaps(None), reader.request("r1").advice.gap) == ([], None)
         free.set()
         (gap,) = reader.gaps(Filters(range_s=14 * 86_400.0)).gaps
         assert [one.id for one in reader.known_gaps(None)] == [gap.id]

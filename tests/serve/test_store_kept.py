@@ -20,6 +20,7 @@ from ragmeter.metrics import ConfigurationError
 from ragmeter.serve.store import Store, StoreOptions, _sqlite, back_up
 from ragmeter.serve.store._names import BOUNDS
 from ragmeter.serve.store._schema import VERSION
+from ragmeter.serve.store.claims import StoredClaims
 from ragmeter.serve.store.views import Filters
 
 RECORDED = Path(__file__).parent / "stores"
@@ -47,7 +48,7 @@ def test_a_file_of_an_earlier_version_keeps_what_it_holds(tmp_path, version):
         while store.maintain():
             pass
         assert store.reader().requests(Filters(search="wro")).total == 6
-        assert (store.claims().claim("series", "fell", AT_S, "{}") is None) == is_again
+        assert (StoredClaims(store).claim_series("series", "fell", AT_S, "{}") is None) == is_again
         store.close()
     with sqlite3.connect(path) as file:
         assert file.execute("PRAGMA user_version").fetchone() == (VERSION,)

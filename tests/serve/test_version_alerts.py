@@ -15,6 +15,7 @@ from ragmeter.metrics import ConfigurationError
 from ragmeter.serve import ServeOptions, Server
 from ragmeter.serve._digest import Digest
 from ragmeter.serve._version_alerts import report_worse_versions
+from ragmeter.serve.store.claims import StoredClaims
 from ragmeter.watch.wording import word_change
 
 NOW_MS = 1_795_350_000_000
@@ -81,12 +82,12 @@ def test_a_digest_comes_once_a_week_with_what_fell_and_what_is_not_scored(tmp_pa
         kept.export(requests(80, version="2.6.0", start_ms=NOW_MS - HOUR_MS // 4, bad=0.6, first=600, seed=3))
         digest = Digest(
             "weekly", kept.reader(), lambda: [deaf], tuple, clock=lambda: clock[0], say=said.append,
-            post=ChangeWebhook(url).digest, claims=kept.claims(),
+            post=ChangeWebhook(url).digest, claims=StoredClaims(kept),
         )  # fmt: skip
         beside = []
         other = Digest(
             "weekly", kept.reader(), tuple, tuple, clock=lambda: clock[0], say=len, post=beside.append,
-            claims=kept.claims(),
+            claims=StoredClaims(kept),
         )  # fmt: skip
         digest.look()
         assert said == []
@@ -103,7 +104,7 @@ def test_a_digest_comes_once_a_week_with_what_fell_and_what_is_not_scored(tmp_pa
         again = []
         Digest(
             "weekly", kept.reader(), tuple, tuple, clock=lambda: clock[0], say=again.append,
-            claims=kept.claims(),
+            claims=StoredClaims(kept),
         ).look()  # fmt: skip
         assert again == [], "a server that starts again has sent it before"
 
@@ -122,7 +123,7 @@ def test_a_digest_that_was_due_while_no_server_ran_comes_at_the_next_start(tmp_p
     def started(period):
         return Digest(
             period, kept.reader(), tuple, tuple, clock=lambda: clock[0], say=said.append,
-            claims=kept.claims(), language="ru",
+            claims=StoredClaims(kept), language="ru",
         )  # fmt: skip
 
     with store(tmp_path / "serve.db", clock=lambda: clock[0], keep_s=1e9) as kept:
