@@ -1,8 +1,8 @@
-"""Requests with two roots, a retrieval and a later chain with its documents; roots with several requests."""
+"""Requests with two roots, or whose root never arrived; roots with several requests."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from ragmeter.adapters.reading.letters import letters_of
 from ragmeter.adapters.reading.prompt_layout import place_in, question_in_prompt
@@ -11,11 +11,14 @@ from ragmeter.adapters.reading.step import Message
 from ._contexts import Read
 from ._limits import CutLength
 from ._steps import call_of
+from ._tree import SpanTree
 
 _BEGINNING = 64
 """Letters that identify a document."""
 _REPLY = 20
 """Minimum letters of a reply that is looked for in later prompts."""
+_MOST_SIBLINGS = 100
+"""Maximum siblings below a missing parent that are compared."""
 
 
 def join_roots(
@@ -65,6 +68,80 @@ def join_roots(
             joined.add(place)
             members.extend(groups.pop(above, []) if above else [read])
     return [read for read in alone if read.span.span_id not in joined]
+
+
+def join_siblings(
+    groups: dict[str, list[Read]],
+    alone: Sequence[Read],
+    tree: SpanTree,
+    tops: Mapping[str, str | None],
+    limit: CutLength,
+) -> tuple[list[list[Read]], list[Read]]:
+    """Take out the parts of requests whose own span never arrived; return them by request, and what is left.
+
+    They stand below one missing parent, and a model in one of them was sent what another one found, or its
+    reply; or a model wrote its query.
+    """
+    loose: dict[str, list[Read]] = {}
+    for read in alone:
+        loose.setdefault(tops[read.span.span_id] or read.span.span_id, []).append(read)
+    siblings: dict[str, list[list[Read]]] = {}
+    for key, members in (*groups.items(), *loose.items()):
+        top = tree.spans[tops[key] or key]
+        if top.parent_id is not None and not top.is_entry and tree.parent(top) is None:
+            siblings.setdefault(top.parent_id, []).append(members)
+    joined: list[list[Read]] = []
+    for parts in siblings.values():
+        joined += _linked(parts, limit) if 1 < len(parts) <= _MOST_SIBLINGS else []
+    taken = {read.span.span_id for members in joined for read in members}
+    for key in [key for key, members in groups.items() if members[0].span.span_id in taken]:
+        del groups[key]
+    return joined, [read for read in alone if read.span.span_id not in taken]
+
+
+def _linked(siblings: list[list[Read]], limit: CutLength) -> list[list[Read]]:
+    """Return the requests that several siblings make together."""
+    siblings.sort(key=lambda members: min((read.span.started_ns, read.span.span_id) for read in members))
+    pages = [_page_of(members, limit) for members in siblings]
+    queries = [{letters_of(read.reader.query(read.span) or "") for read in members} for members in siblings]
+    answers = [any(read.role == "model" and read.reader.said(read.span) for read in one) for one in siblings]
+    request = [*range(len(siblings))]
+    for place, members in enumerate(siblings):
+        for text in _handed_on(members):
+            for later in range(place + 1, len(siblings)):
+                if text in queries[later] or (len(text) >= _REPLY and text in pages[later]):
+                    request = [request[place] if one == request[later] else one for one in request]
+                    if answers[later]:
+                        break  # from here on it is the conversation
+    parts: dict[int, list[list[Read]]] = {}
+    idle: list[Read] = []
+    for one, members in zip(request, siblings, strict=True):
+        parts.setdefault(one, []).append(members)
+        if not (_asks_model(members) or any(map(brings_documents, members))):
+            idle += members
+    joined = [[read for members in each for read in members] for each in parts.values() if len(each) > 1]
+    joined = [one for one in joined if _asks_model(one) and any(map(brings_documents, one))]
+    return [joined[0] + idle] if len(joined) == 1 else joined
+
+
+def _page_of(members: Sequence[Read], limit: CutLength) -> str:
+    """Return the letters of the first step's input and of what models were sent, without their replies."""
+    first = min(members, key=lambda read: read.span.started_ns)
+    texts = [first.reader.input_text(first.span)] if first.role == "step" else []
+    sent = [message for read in members if read.role == "model" for message in call_of(read, limit).sent]
+    texts += [message.text for message in sent if message.role != "assistant"]
+    return "\0".join(map(letters_of, texts))
+
+
+def _handed_on(members: Iterable[Read]) -> Iterator[str]:
+    """Yield letters that show what these found or said; for a retrieval without any text, its query."""
+    for read in members:
+        found = [item.text for item in read.documents().items] if brings_documents(read) else []
+        if read.role == "model":
+            found = [read.reader.said(read.span)]
+        elif brings_documents(read) and not any(found):
+            found = [read.reader.query(read.span)]
+        yield from filter(None, [letters_of(text or "")[:_BEGINNING] for text in found])
 
 
 def _asks_model(members: Iterable[Read]) -> bool:

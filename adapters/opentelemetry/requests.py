@@ -29,7 +29,7 @@ from ._limits import CutLength
 from ._question import RequestQuestion
 from ._refusals import refusal_was_raised, was_refused, words_raised
 from ._repeats import RecentRequests, usable_rank, without_repeats
-from ._roots import brings_documents, is_given_in, is_shown_in, join_roots, split_requests
+from ._roots import brings_documents, is_given_in, is_shown_in, join_roots, join_siblings, split_requests
 from ._shapes import made_by_steps, with_shapes
 from ._sources import source_in
 from ._steps import calls_of, function_in, reached_model
@@ -171,6 +171,8 @@ class _Finder:
                 groups.setdefault(request, []).append(read)
         found: list[FoundRequest] = []
         bare: list[tuple[SpanRecord, list[Read]]] = []
+        joined, alone = join_siblings(groups, alone, self._tree, self._tops, self._cut)
+        found += [self._best(None, members) for members in joined]
         alone = join_roots(groups, alone, self._reads, self._tops, self._retrieval_above, self._cut)
         for request, members in groups.items():
             if any(map(brings_documents, members)):
