@@ -5,12 +5,13 @@ Nothing is exported here. For many batches, build a `ragmeter.Scorer` once.
 """
 
 import asyncio
-import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
+from concurrent.futures import wait
 
-from ._display.progress_bar import ProgressBar
+from ._display.progress_bar import ProgressBar, is_in_a_loop
 from ._files.inputs import Samples, samples_of
 from ._measuring import SampleMeasurement
+from ._process.background_thread import BackgroundThread
 from .errors import ConfigurationError
 from .judge.protocol import Judge
 from .protocol import Metric
@@ -64,40 +65,20 @@ def evaluate(
     try:
         if not measuring.awaits:
             return Evaluation(_compute(sample, measuring, bar) for sample in listed)
-        return _measure_all(listed, measuring, concurrency, bar)
+        if not is_in_a_loop():
+            return asyncio.run(_measure(listed, measuring, concurrency, bar, closing=True))
+        # asyncio refuses a second loop in this thread, and a library must not patch the first.
+        thread = BackgroundThread("ragmeter-evaluate")
+        measured = thread.call(
+            lambda: asyncio.run(_measure(listed, measuring, concurrency, bar, showing=False, closing=True))
+        )
+        thread.finish(0.0)
+        while not measured.done():
+            wait([measured], LOOK_S)
+            bar.show()
+        return measured.result()
     finally:
         bar.close()
-
-
-def _measure_all(
-    listed: Sequence[RagSample], measuring: SampleMeasurement, concurrency: int, bar: ProgressBar
-) -> Evaluation:
-    """Measure on a separate event loop, beside a running one."""
-    results = Evaluation()
-    failures: list[BaseException] = []
-
-    def run() -> None:
-        say = (lambda: None) if off_loop else bar.show
-        try:
-            results.extend(asyncio.run(_measure_and_close(listed, measuring, concurrency, bar, say)))
-        except BaseException as error:
-            if not off_loop:
-                raise
-            failures.append(error)
-
-    off_loop = _in_a_loop()
-    if off_loop:
-        # asyncio refuses a second loop in this thread, and a library must not patch the first.
-        thread = threading.Thread(target=run, name="ragmeter-evaluate", daemon=True)
-        thread.start()
-        while thread.is_alive():
-            thread.join(LOOK_S)
-            bar.show()
-    else:
-        run()
-    if failures:
-        raise failures[0]
-    return results
 
 
 async def aevaluate(
@@ -115,7 +96,7 @@ async def aevaluate(
     measuring = SampleMeasurement(chosen, judge, VerdictRules() if verdict is None else verdict)
     bar = ProgressBar(len(listed), wanted=progress)
     try:
-        return Evaluation(await _measure(listed, measuring, concurrency, bar, bar.show))
+        return await _measure(listed, measuring, concurrency, bar)
     finally:
         bar.close()
 
@@ -144,14 +125,6 @@ def _check(
     return chosen, listed
 
 
-def _in_a_loop() -> bool:
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return False
-    return True
-
-
 def _compute(sample: RagSample, measuring: SampleMeasurement, bar: ProgressBar) -> SampleScores:
     found = measuring.compute(sample)
     bar.advance()
@@ -159,33 +132,27 @@ def _compute(sample: RagSample, measuring: SampleMeasurement, bar: ProgressBar) 
     return found
 
 
-async def _measure_and_close(
-    samples: Sequence[RagSample],
-    measuring: SampleMeasurement,
-    concurrency: int,
-    bar: ProgressBar,
-    say: Callable[[], None],
-) -> list[SampleScores]:
-    """Measure, and close judge's and embedder's connections before their event loop ends."""
-    try:
-        return await _measure(samples, measuring, concurrency, bar, say)
-    finally:
-        await measuring.aclose()
-
-
 async def _measure(
     samples: Sequence[RagSample],
     measuring: SampleMeasurement,
     concurrency: int,
     bar: ProgressBar,
-    say: Callable[[], None],
-) -> list[SampleScores]:
+    *,
+    showing: bool = True,
+    closing: bool = False,
+) -> Evaluation:
+    """Measure all samples; if `closing`, close judge's and embedder's connections before the loop ends."""
     places = asyncio.Semaphore(concurrency)
 
     async def score(sample: RagSample) -> SampleScores:
         found = await measuring.measure(sample, places)
         bar.advance()
-        say()
+        if showing:
+            bar.show()
         return found
 
-    return list(await asyncio.gather(*map(score, samples)))
+    try:
+        return Evaluation(await asyncio.gather(*map(score, samples)))
+    finally:
+        if closing:
+            await measuring.aclose()

@@ -37,7 +37,10 @@ def connect(
         ConfigurationError: There is neither key nor address; or the address, the key, a header or a
             proxy in the environment is unusable.
     """
-    _require_openai(whose)
+    try:
+        import openai  # noqa: F401, PLC0415 -- optional dependency, looked for when it is needed
+    except ImportError as error:
+        raise _missing_dependency(error.name or "openai", whose) from error
     base_url = base_url or os.environ.get("OPENAI_BASE_URL") or None
     key = api_key or os.environ.get("OPENAI_API_KEY") or ("none" if base_url else None)
     if key is None:
@@ -49,18 +52,6 @@ def connect(
     if api_version is not None and address is None:
         raise ConfigurationError("api_version is for Azure: pass the resource's address as base_url=")
     caller = Caller(address, key, api_version, dict(headers or {}))
-    _check_client(caller, whose)
-    return caller
-
-
-def _require_openai(whose: str) -> None:
-    try:
-        import openai  # noqa: F401, PLC0415 -- optional dependency, looked for when it is needed
-    except ImportError as error:
-        raise _missing_dependency(error.name or "openai", whose) from error
-
-
-def _check_client(caller: Caller, whose: str) -> None:
     try:
         caller.client()
     except ImportError as error:
@@ -75,6 +66,7 @@ def _check_client(caller: Caller, whose: str) -> None:
             f"the {whose}'s client cannot be made ({type(error).__name__}): check base_url, api_key, "
             "headers, and the proxy variables of the environment"
         ) from None
+    return caller
 
 
 def _missing_dependency(package: str, whose: str) -> MissingDependencyError:

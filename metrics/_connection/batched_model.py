@@ -14,7 +14,7 @@ from collections.abc import Callable, Hashable, Sequence
 from contextvars import copy_context
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, ClassVar, Generic, Literal, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 from ragmeter.metrics._process import fork
 from ragmeter.metrics._process.background_thread import BackgroundThread
@@ -65,8 +65,8 @@ class _OnLoop(Generic[I, R]):
 class BatchedModel(ABC, Generic[I, R]):
     """Sends items to a model. Thread-safe; works on several event loops; a fork starts empty.
 
-    At most `max_known` results are cached, in at most `max_bytes`; the least recently used is evicted first.
-    `Embedder` and `SpanDetector` describe the other arguments.
+    At most `max_known` results are cached; the least recently used is evicted first. `Embedder` and
+    `SpanDetector` describe the other arguments.
     """
 
     whose: ClassVar[str]
@@ -75,25 +75,23 @@ class BatchedModel(ABC, Generic[I, R]):
     """its input: ``texts``;"""
     says: ClassVar[str]
     """and its output: ``vectors``."""
+    max_bytes: ClassVar[int]
+    """Memory for cached results."""
 
     def __init__(
         self,
         name: str,
         *,
-        batch_size: int,
-        concurrency: int,
-        timeout_s: float,
-        max_known: int,
-        max_bytes: int,
-        budget: JudgeBudget | None,
+        batch_size: int = 8,
+        concurrency: int = 1,
+        timeout_s: float = 30.0,
+        budget: JudgeBudget | None = None,
+        max_known: int = 5_000,
     ) -> None:
         if not name or not isinstance(name, str):
             raise ConfigurationError(f"the {self.whose}'s name is {name!r}; pass its model's name")
-        for what, number in (
-            ("batch_size", batch_size),
-            ("concurrency", concurrency),
-            ("timeout_s", timeout_s),
-        ):
+        numbers = {"batch_size": batch_size, "concurrency": concurrency, "timeout_s": timeout_s}
+        for what, number in numbers.items():
             if not number > 0:
                 raise ConfigurationError(f"{what} is {number!r}; pass a number greater than 0")
         self.name = name
@@ -103,10 +101,13 @@ class BatchedModel(ABC, Generic[I, R]):
         self._concurrency = concurrency
         self._breaker = CircuitBreaker(name, whose=self.whose)
         self._lock = fork.lock()
-        self._known: BoundedTable[bytes, R] = BoundedTable(max_entries=max_known, max_size=max_bytes)
+        self._known: BoundedTable[bytes, R] = BoundedTable(max_entries=max_known, max_size=self.max_bytes)
         self._counts = {"calls": 0, "items": 0, "remembered": 0, "failed": 0}
         self._loops: PerLoop[_OnLoop[I, R]] = PerLoop(_OnLoop)
         self._thread = BackgroundThread(f"ragmeter-{self.whose}")
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(name={self.name!r})"
 
     @abstractmethod
     async def _ask(self, items: Sequence[I], group: Hashable) -> Sequence[Any]:
@@ -137,7 +138,9 @@ class BatchedModel(ABC, Generic[I, R]):
         found: dict[bytes, R] = {}
         open_ones: dict[bytes, asyncio.Future[R | JudgeError]] = {}
         for key, item in items:
-            known = self._recall(key)
+            with self._lock:
+                known = self._known.get(key)
+                self._counts["remembered"] += known is not None
             if known is not None:
                 found[key] = known
             elif key in here.under_way:
@@ -147,7 +150,10 @@ class BatchedModel(ABC, Generic[I, R]):
                 outcome = asyncio.get_running_loop().create_future()
                 open_ones[key] = here.under_way[key] = outcome
                 here.waiting.append(_PendingItem(key, item, group, outcome))
-        self._soon(here)
+        if here.waiting and not here.is_called:
+            # After all ready tasks have asked, so that one call serves many requests.
+            here.is_called = True
+            asyncio.get_running_loop().call_soon(self._dispatch, here)
         for key, outcome in open_ones.items():
             got = await asyncio.shield(outcome)
             if isinstance(got, JudgeError):
@@ -168,22 +174,10 @@ class BatchedModel(ABC, Generic[I, R]):
             await asyncio.wait(calls, timeout=1.0)
         self._thread.finish(0.0)
 
-    def _recall(self, key: bytes) -> R | None:
-        with self._lock:
-            known = self._known.get(key)
-            self._counts["remembered"] += known is not None
-        return known
-
     def _count(self, **counts: int) -> None:
         with self._lock:
             for name, number in counts.items():
                 self._counts[name] += number
-
-    def _soon(self, here: _OnLoop[I, R]) -> None:
-        """Dispatch after all ready tasks have asked, so that one call serves many requests."""
-        if here.waiting and not here.is_called:
-            here.is_called = True
-            asyncio.get_running_loop().call_soon(self._dispatch, here)
 
     def _dispatch(self, here: _OnLoop[I, R]) -> None:
         here.is_called = False
@@ -224,7 +218,12 @@ class BatchedModel(ABC, Generic[I, R]):
         tokens = sum(map(self._tokens, items))
         admitted = concluded = False
         try:
-            reservation = await self._room(tokens)
+            while self.budget is not None and reservation is None:
+                room = await self.budget.obtain(tokens, 0)
+                if isinstance(room, Reservation):
+                    reservation = room
+                else:
+                    await self.budget.until_room(tokens, 0)
             self._breaker.admit()
             admitted = True
             outcomes, failure = await self._call_or_halve(items, group)
@@ -262,11 +261,10 @@ class BatchedModel(ABC, Generic[I, R]):
             return [self._read(one, item) for one, item in zip(said, items, strict=True)], None
         self._count(failed=1)
         if failure.error_type in _OF_THE_SERVICE or len(items) == 1:
-            status: Literal["judge_error", "timeout"] = "judge_error"
-            if failure.error_type == "timeout":
-                status = "timeout"
             words = f"the {self.whose} failed: {failure.detail}"
-            return [JudgeError(words, failure.error_type, status=status)] * len(items), failure
+            is_late = failure.error_type == "timeout"
+            error = JudgeError(words, failure.error_type, status="timeout" if is_late else "judge_error")
+            return [error] * len(items), failure
         half = len(items) // 2
         first, _ = await self._call_or_halve(items[:half], group)
         second, _ = await self._call_or_halve(items[half:], group)
@@ -285,20 +283,6 @@ class BatchedModel(ABC, Generic[I, R]):
         if len(outcome) != len(items):
             raise FailedCall("unusable_reply", f"{len(outcome)} {self.says} for {len(items)} {self.items}")
         return outcome
-
-    async def _room(self, tokens: int) -> Reservation | None:
-        """Reserve room in the budget.
-
-        Raises:
-            JudgeError: There is no room, and waiting does not help.
-        """
-        budget = self.budget
-        while budget is not None:
-            room = await budget.obtain(tokens, 0)
-            if isinstance(room, Reservation):
-                return room
-            await budget.until_room(tokens, 0)
-        return None
 
     async def _on_thread(self, call: Callable[[], Any]) -> Any:
         """Run a blocking call on this model's thread, and return its result.

@@ -104,10 +104,13 @@ class Caller:
 
         http = http_library()
         hooks = [] if self.address is None else self.address.request_hooks(http.URL)
+        headers, login = dict(self.headers), None if self.address is None else self.address.login
+        if login is not None and "authorization" not in map(str.casefold, headers):
+            headers["Authorization"] = login
         event_hooks: dict[str, list[Any]] = {"request": hooks, "response": [_keep_refusal]}
         settings: dict[str, Any] = {
             "api_key": self.key,
-            "default_headers": self._all_headers(),
+            "default_headers": headers,
             "max_retries": 0,
             "timeout": None,
             "http_client": DefaultAsyncHttpxClient(
@@ -128,13 +131,6 @@ class Caller:
             if isinstance(value, str):
                 f"{name}{value}".encode("ascii")
         return client
-
-    def _all_headers(self) -> dict[str, str]:
-        given = {name.casefold() for name in self.headers}
-        login = None if self.address is None else self.address.login
-        if login is None or "authorization" in given:
-            return dict(self.headers)
-        return {"Authorization": login, **self.headers}
 
 
 @dataclass(frozen=True, slots=True)

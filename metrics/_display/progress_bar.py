@@ -44,7 +44,10 @@ class ProgressBar:
         if self._notebook:
             self._show_cell()
         else:
-            self._show_line()
+            filled = WIDTH * self._done // max(1, self._total)
+            self._line = True
+            sys.stderr.write(f"\r[{'#' * filled:.<{WIDTH}}] {self._done}/{self._total}")
+            sys.stderr.flush()
 
     def close(self) -> None:
         """Remove the bar."""
@@ -53,13 +56,6 @@ class ProgressBar:
             sys.stderr.flush()
         if self._cell is not None:
             self._cell.update(import_module("IPython.display").HTML(""))
-
-    def _show_line(self) -> None:
-        filled = WIDTH * self._done // max(1, self._total)
-        bar = "#" * filled + "." * (WIDTH - filled)
-        self._line = True
-        sys.stderr.write(f"\r[{bar}] {self._done}/{self._total}")
-        sys.stderr.flush()
 
     def _show_cell(self) -> None:
         ipython = import_module("IPython.display")
@@ -79,10 +75,15 @@ def _in_a_notebook() -> bool:
 
 
 def _on_a_terminal() -> bool:
-    if threading.current_thread() is not threading.main_thread():
+    if threading.current_thread() is not threading.main_thread() or is_in_a_loop():
         return False
+    return sys.stderr is not None and sys.stderr.isatty()
+
+
+def is_in_a_loop() -> bool:
+    """Return whether the caller runs on an event loop."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:
-        return sys.stderr is not None and sys.stderr.isatty()
-    return False
+        return False
+    return True

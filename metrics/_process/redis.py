@@ -13,13 +13,14 @@ import math
 import os
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, InvalidStateError
 from concurrent.futures import TimeoutError as WaitedTooLongError
 from contextlib import suppress
 from functools import cached_property, partial
 from hashlib import sha1
-from typing import TYPE_CHECKING, Any, TypeAlias
+from itertools import islice
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 from urllib.parse import SplitResult, urlsplit
 
 from ragmeter.metrics.errors import ConfigurationError, MissingDependencyError
@@ -44,6 +45,7 @@ _MOST_WAITING = 10_000
 _SCHEMES = ("redis", "rediss", "unix")
 _EXAMPLE = "'redis://localhost:6379/0', 'rediss://...' or 'unix:///run/redis.sock'"
 
+T = TypeVar("T")
 Answers: TypeAlias = list[Any] | None
 """The answer to each command; None: Redis was not reachable, or a command failed."""
 
@@ -71,14 +73,14 @@ def plain_url(url: str) -> str:
     return f"{parts.scheme}://{place}{parts.path}"
 
 
-def url_again(plain: str, variable: str) -> str:
-    """Return the URL behind `plain`, if an environment variable has it; else `plain`."""
+def made_again(kind: Callable[..., T], plain: str, variable: str, settings: dict[str, Any]) -> T:
+    """Rebuild a pickled `kind`: its URL with the secrets is in an environment variable, if anywhere."""
     url = os.environ.get(variable)
     if url:
         with suppress(ConfigurationError):
             if plain_url(url) == plain:
-                return url
-    return plain
+                return kind(url, **settings)
+    return kind(plain, **settings)
 
 
 def _parts(url: str) -> SplitResult:
@@ -253,22 +255,21 @@ class RedisLine:
         if not groups:
             return
         sent = None if self.is_away else self._send_commands([c for commands, _ in groups for c in commands])
+        left: Iterator[Any] = iter(sent or ())
         for commands, answer in groups:
-            mine = None if sent is None else sent[: len(commands)]
-            sent = None if sent is None else sent[len(commands) :]
-            if mine is not None and any(isinstance(one, Exception) for one in mine):
-                mine = None
+            mine = list(islice(left, len(commands)))
+            failed = sent is None or any(isinstance(one, Exception) for one in mine)
             with suppress(InvalidStateError):
-                answer.set_result(mine)
+                answer.set_result(None if failed else mine)
 
     def _send_commands(self, commands: Sequence[Command]) -> Answers:
         from redis.exceptions import NoScriptError, RedisError  # noqa: PLC0415 -- optional dependency
 
         try:
-            answers = self._run_pipeline([_by_digest(command) for command in commands])
+            answers = self._run_pipeline([_written(command) for command in commands])
             unknown = [n for n, one in enumerate(answers) if isinstance(one, NoScriptError)]
             if unknown:
-                again = self._run_pipeline([_in_full(commands[number]) for number in unknown])
+                again = self._run_pipeline([_written(commands[number], in_full=True) for number in unknown])
                 for number, one in zip(unknown, again, strict=True):
                     answers[number] = one
         except (RedisError, OSError, ValueError, TypeError, LookupError, AttributeError) as error:
@@ -294,11 +295,8 @@ def _pass_on(unwanted: Callable[[Answers], None], answer: Future[Answers]) -> No
         unwanted(answer.result())
 
 
-def _by_digest(command: Command) -> Command:
+def _written(command: Command, *, in_full: bool = False) -> Command:
     script, *arguments = command
-    return ("EVALSHA", script.digest, *arguments) if isinstance(script, Script) else command
-
-
-def _in_full(command: Command) -> Command:
-    script, *arguments = command
-    return ("EVAL", script.text, *arguments)
+    if not isinstance(script, Script):
+        return command
+    return ("EVAL", script.text, *arguments) if in_full else ("EVALSHA", script.digest, *arguments)

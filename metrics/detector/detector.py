@@ -14,11 +14,8 @@ from typing import Any, NamedTuple
 
 from ragmeter.metrics._connection.batched_model import BatchedModel
 from ragmeter.metrics._connection.sent_text import estimate_tokens, sendable
-from ragmeter.metrics.judge.budget import JudgeBudget
 from ragmeter.metrics.judge.protocol import JudgeError
 
-_MAX_ANSWERS = 5_000
-_MAX_BYTES = 8 * 2**20
 _SPAN_BYTES = 160
 _PROBABILITIES = ("probability", "hallucination_score", "confidence", "score", "prob")
 """Accepted keys of the probability, by precedence."""
@@ -63,25 +60,7 @@ class SpanDetector(BatchedModel[DetectionRequest, Spans]):
     """
 
     whose, items, says = "detector", "answers", "lists of spans"
-
-    def __init__(
-        self,
-        name: str,
-        *,
-        batch_size: int = 8,
-        concurrency: int = 1,
-        timeout_s: float = 30.0,
-        budget: JudgeBudget | None = None,
-    ) -> None:
-        super().__init__(
-            name,
-            batch_size=batch_size,
-            concurrency=concurrency,
-            timeout_s=timeout_s,
-            max_known=_MAX_ANSWERS,
-            max_bytes=_MAX_BYTES,
-            budget=budget,
-        )
+    max_bytes = 8 * 2**20
 
     @property
     def definition(self) -> str:

@@ -84,11 +84,8 @@ class HttpSpanDetector(RemoteModel[DetectionRequest, Spans], SpanDetector):
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the settings without key, headers and secrets of the address."""
-        return made_again, (HttpSpanDetector, {**self._settings, "url": self._stored_url})
-
-    @property
-    def _stored_url(self) -> str:
-        return f"{(self._caller.stored_url or '').rstrip('/')}{self._path}"
+        url = f"{(self._caller.stored_url or '').rstrip('/')}{self._path}"
+        return made_again, (HttpSpanDetector, {**self._settings, "url": url})
 
     async def detect(self, requests: Sequence[DetectionRequest]) -> Sequence[Any]:
         """Post the answers, retry temporary failures, and return their spans in order."""

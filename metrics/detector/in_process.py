@@ -41,9 +41,6 @@ class InProcessSpanDetector(SpanDetector):
         known = getattr(function, "name", None) or getattr(function, "__name__", None)
         super().__init__(name or (known if isinstance(known, str) else type(function).__name__), **options)
 
-    def __repr__(self) -> str:
-        return f"InProcessSpanDetector(name={self.name!r})"
-
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the function and the options, but not the cache."""
         return partial(InProcessSpanDetector, self._function, self.name, **self._options), ()

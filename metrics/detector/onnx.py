@@ -79,9 +79,6 @@ class OnnxSpanDetector(SpanDetector):
         self._session, self._tokenizer = _load(path, Path(tokenizer), max_tokens)
         self._prompt, self._label, self._at_least = prompt, unsupported_label, at_least
 
-    def __repr__(self) -> str:
-        return f"OnnxSpanDetector(name={self.name!r})"
-
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the arguments: the model is loaded again."""
         return partial(OnnxSpanDetector, **self._settings), ()

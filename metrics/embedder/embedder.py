@@ -61,6 +61,7 @@ class Embedder(BatchedModel[str, Vector]):
     """
 
     whose, items, says = "embedder", "texts", "vectors"
+    max_bytes = MAX_BYTES
     knows_questions = False
     """Whether questions need separate calls, as the model treats them differently, other than by a prefix."""
 
@@ -83,9 +84,8 @@ class Embedder(BatchedModel[str, Vector]):
             batch_size=batch_size,
             concurrency=concurrency,
             timeout_s=timeout_s,
-            max_known=max_vectors,
-            max_bytes=MAX_BYTES,
             budget=budget,
+            max_known=max_vectors,
         )
         self.query_prefix = query_prefix
         self.passage_prefix = passage_prefix

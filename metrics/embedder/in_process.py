@@ -36,9 +36,6 @@ class InProcessEmbedder(Embedder):
         self._embed, self.knows_questions = _embed_with(source)
         super().__init__(name or _name_of(source), **options)
 
-    def __repr__(self) -> str:
-        return f"InProcessEmbedder(name={self.name!r})"
-
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the model and the options, but not the cache."""
         return partial(InProcessEmbedder, self._source, self.name, **self._options), ()

@@ -29,8 +29,6 @@ _LEFT_ALONE_S = 30.0
 _SAY_AGAIN_AFTER_S = 60.0
 """Least seconds between two reports of an unusable file."""
 _PRUNE_EVERY = 1000
-_KEYS_AT_ONCE = 500
-"""Keys in one query: SQLite allows 999."""
 _PRIVATE = 0o600
 
 _of_the_parent: list[sqlite3.Connection] = []
@@ -110,13 +108,10 @@ class AnswerFile:
 
     def _rows(self, keys: Sequence[bytes]) -> Iterable[tuple[bytes, str]]:
         connection = self._open()
-        for start in range(0, len(keys), _KEYS_AT_ONCE):
-            wanted = keys[start : start + _KEYS_AT_ONCE]
-            marks = ",".join("?" * len(wanted))
-            query = f"SELECT key, answer FROM answers WHERE key IN ({marks})"  # noqa: S608 -- marks
-            for key, text in connection.execute(query, wanted):
+        for key in keys:
+            for (text,) in connection.execute("SELECT answer FROM answers WHERE key = ?", (key,)):
                 # Another program may have written it: text is read as bytes, other types unchanged.
-                if isinstance(key, bytes) and isinstance(text, bytes):
+                if isinstance(text, bytes):
                     with contextlib.suppress(UnicodeDecodeError):
                         yield key, text.decode()
 

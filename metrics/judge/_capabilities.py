@@ -11,6 +11,7 @@ after twice as long each time, one call is sent one level higher. Nothing is sen
 from __future__ import annotations
 
 import logging
+import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -57,8 +58,8 @@ class RequestPlan:
     """Time of the first attempt; monotonic seconds."""
     trial: str | None = None
     """The option that is tried one level above the learned one."""
-    guessed: dict[str, int] = field(default_factory=dict)
-    """Options stepped down by a guess, with the level that failed first."""
+    guessed: set[str] = field(default_factory=set)
+    """Options stepped down by a guess."""
     steps: int = 0
     """Step-downs so far."""
 
@@ -102,7 +103,9 @@ class RequestForm:
         self, plan: RequestPlan, messages: Sequence[Mapping[str, str]], schema: Mapping[str, Any]
     ) -> dict[str, Any]:
         """Return the body of the request."""
-        body: dict[str, Any] = {"model": self.model, "messages": _messages(plan, messages)}
+        if not plan.has("system", "system role"):
+            messages = [{"role": "user", "content": "\n\n".join(one["content"] for one in messages)}]
+        body: dict[str, Any] = {"model": self.model, "messages": list(messages)}
         if self.sends(plan, "temperature"):
             body["temperature"] = self.temperature
         if self.sends(plan, "cap"):
@@ -119,27 +122,22 @@ class RequestForm:
         return body
 
 
-def _messages(plan: RequestPlan, messages: Sequence[Mapping[str, str]]) -> list[Mapping[str, str]]:
-    if plan.has("system", "system role"):
-        return list(messages)
-    return [{"role": "user", "content": "\n\n".join(message["content"] for message in messages)}]
-
-
 @dataclass(slots=True)
-class _Lack:
-    """The state of one option that is below its best level."""
+class _Learned:
+    """What is known of one option."""
 
-    status: int | None
-    due: float
-    """When to try it again; monotonic seconds."""
+    level: int = 0
+    status: int | None = None
+    """Of the refusal of a better level."""
+    due: float = math.inf
+    """When to try a better level; monotonic seconds."""
     wait_s: float = _FIRST_WAIT_S
-
-
-@dataclass(slots=True)
-class _Suspicion:
-    count: int
-    since: float
-    """End of the last call that counted."""
+    failures: int = 0
+    """Consecutive calls that failed above and passed below."""
+    failed_at: float = 0.0
+    """End of the last one that counted."""
+    passed: set[int] = field(default_factory=set)
+    """Levels with which a call was answered."""
 
 
 class Capabilities:
@@ -153,12 +151,9 @@ class Capabilities:
     def __init__(self, name: str, clock: Callable[[], float] = time.monotonic) -> None:
         self._name = name
         self._clock = clock
-        self._lock = fork.lock()
-        self._levels = dict.fromkeys(_LADDERS, 0)
-        self._lacks: dict[str, _Lack] = {}
-        self._suspicions: dict[str, _Suspicion] = {}
+        self._lock = fork.reentrant_lock()
+        self._learned = {option: _Learned() for option in _LADDERS}
         self._on_trial = False
-        self._passed: set[tuple[str, int]] = set()
         self.states_usage: bool | None = None
         """Whether the endpoint reports token counts; None: unknown."""
         self.states_cached_tokens: bool | None = None
@@ -167,55 +162,39 @@ class Capabilities:
 
     def level(self, option: str) -> str:
         """Return the current level of `option`."""
-        return _LADDERS[option][self._levels[option]]
+        return _LADDERS[option][self._learned[option].level]
 
     def facts(self, form: RequestForm) -> dict[str, str]:
         """Return the learned facts about the endpoint in words; see `OpenAIJudge.learned`."""
-        found: dict[str, str] = {}
-        now = self._levels["format"]
-        for place, level in enumerate(_LADDERS["format"][:2]):
-            found[level] = self._no("format") if place < now else self._yes("format", level)
-        if form.temperature is None:
-            found["temperature"] = "not sent"
-        elif self.level("temperature") == "omitted":
-            found["temperature"] = self._no("temperature")
-        else:
-            found["temperature"] = self._yes("temperature", "sent")
-        cap = self.level("cap")
-        if form.max_output_tokens is None:
-            found["cap"] = "not sent"
-        elif cap == "omitted":
-            found["cap"] = self._no("cap")
-        else:
-            found["cap"] = self._yes("cap", cap, f"as {cap}")
-        effort = self.level("effort")
-        found["effort"] = {"unset": "not sent", "omitted": self._no("effort")}.get(effort, effort)
-        system = self.level("system")
-        taken = system == "system role"
-        found["system role"] = self._yes("system", system) if taken else self._no("system")
-        for name, stated in (("usage", self.states_usage), ("cached_tokens", self.states_cached_tokens)):
-            found[name] = _UNKNOWN if stated is None else "yes" if stated else "no"
-        return found
+        cap, effort = self.level("cap"), self.level("effort")
+        named = min(self._learned["cap"].level, 1)
+        stated = {None: _UNKNOWN, True: "yes", False: "no"}
+        return {
+            **{_LADDERS["format"][level]: self._fact("format", level) for level in (0, 1)},
+            "temperature": "not sent" if form.temperature is None else self._fact("temperature"),
+            "cap": "not sent" if form.max_output_tokens is None else self._fact("cap", named, f"as {cap}"),
+            "effort": {"unset": "not sent", "omitted": self._fact("effort")}.get(effort, effort),
+            "system role": self._fact("system"),
+            "usage": stated[self.states_usage],
+            "cached_tokens": stated[self.states_cached_tokens],
+        }
 
-    def _yes(self, option: str, level: str, word: str = "yes") -> str:
-        return word if (option, _LADDERS[option].index(level)) in self._passed else _UNKNOWN
-
-    def _no(self, option: str) -> str:
-        lack = self._lacks.get(option)
-        return "no" if lack is None or lack.status is None else f"no ({lack.status})"
+    def _fact(self, option: str, level: int = 0, word: str = "yes") -> str:
+        known = self._learned[option]
+        if level < known.level:
+            return "no" if known.status is None else f"no ({known.status})"
+        return word if level in known.passed else _UNKNOWN
 
     def plan(self) -> RequestPlan:
         """Return the parameters of the next call: known ones, or a trial one level higher."""
         now = self._clock()
         with self._lock:
-            plan = RequestPlan(dict(self._levels), now)
-            if not self._on_trial:
-                for option, lack in self._lacks.items():
-                    if lack.due <= now:
-                        self._on_trial = True
-                        plan.trial = option
-                        plan.levels[option] -= 1
-                        break
+            plan = RequestPlan({option: known.level for option, known in self._learned.items()}, now)
+            due = [option for option, known in self._learned.items() if known.due <= now]
+            if due and not self._on_trial:
+                self._on_trial = True
+                plan.trial = due[0]
+                plan.levels[due[0]] -= 1
         return plan
 
     def begin(self, plan: RequestPlan) -> None:
@@ -226,9 +205,9 @@ class Capabilities:
         """Apply what other calls learned while this one waited; return whether anything changed."""
         before = dict(plan.levels)
         with self._lock:
-            for option, level in self._levels.items():
+            for option, known in self._learned.items():
                 if option != plan.trial:
-                    plan.levels[option] = max(plan.levels[option], level)
+                    plan.levels[option] = max(plan.levels[option], known.level)
         return before != plan.levels
 
     def step_down(self, plan: RequestPlan, option: str, status: int | None, *, certain: bool) -> bool:
@@ -247,35 +226,30 @@ class Capabilities:
         if certain:
             self._lower(option, level + 1, status)
         else:
-            plan.guessed.setdefault(option, level)
+            plan.guessed.add(option)
         return True
 
     def answered(self, plan: RequestPlan, status: int | None = None) -> None:
         """Learn from a call that was answered according to `plan`; its guesses were refused with `status`."""
         now = self._clock()
-        lowered: list[tuple[str, int]] = []
         with self._lock:
             for option, level in plan.levels.items():
-                self._passed.add((option, level))
+                known = self._learned[option]
+                known.passed.add(level)
                 if option in plan.guessed:
-                    suspicion = self._suspicions.get(option)
-                    if suspicion is None:
-                        self._suspicions[option] = _Suspicion(1, now)
-                    elif plan.begun >= suspicion.since:
-                        suspicion.count += 1
-                        suspicion.since = now
-                        if suspicion.count >= _ENOUGH:
-                            lowered.append((option, level))
-                elif level <= self._levels[option]:
-                    self._suspicions.pop(option, None)
-                lowest = _LOWEST_TO_RETURN_TO.get(option, 0)
-                if lowest <= level < self._levels[option] and option not in plan.guessed:
-                    self._raise(option, level)
+                    if not known.failures or plan.begun >= known.failed_at:
+                        known.failures += 1
+                        known.failed_at = now
+                        if known.failures >= _ENOUGH:
+                            self._lower(option, level, status)
+                elif level <= known.level:
+                    known.failures = 0
+                    if _LOWEST_TO_RETURN_TO.get(option, 0) <= level < known.level:
+                        self._move(option, level, known.status)
+                        logger.info("the judge %s takes %s %r again", self._name, option, self.level(option))
             if plan.trial is not None:
                 self._on_trial = False
                 plan.trial = None
-        for option, level in lowered:
-            self._lower(option, level, status)
 
     def keep(self, plan: RequestPlan, option: str) -> None:
         """Store the level of `option` in `plan`, lowered on our own initiative."""
@@ -283,18 +257,17 @@ class Capabilities:
 
     def end_trial(self, plan: RequestPlan, *, refused: bool) -> None:
         """Return to the learned level; a `refused` level is tried again after twice the time."""
-        option = plan.trial
-        if option is None:
+        if plan.trial is None:
             return
         with self._lock:
+            known = self._learned[plan.trial]
+            plan.levels[plan.trial] = known.level
             plan.trial = None
             self._on_trial = False
-            plan.levels[option] = self._levels[option]
-            lack = self._lacks.get(option)
-            if lack is not None:
+            if known.due < math.inf:
                 if refused:
-                    lack.wait_s = min(lack.wait_s * 2, _LONGEST_WAIT_S)
-                lack.due = self._clock() + lack.wait_s
+                    known.wait_s = min(known.wait_s * 2, _LONGEST_WAIT_S)
+                known.due = self._clock() + known.wait_s
 
     def _end_trial(self) -> None:
         # In a forked child: a trial in progress belongs to the parent.
@@ -302,28 +275,21 @@ class Capabilities:
 
     def _lower(self, option: str, level: int, status: int | None) -> None:
         with self._lock:
-            if level <= self._levels[option]:
+            better = self.level(option)
+            if level <= self._learned[option].level:
                 return
-            better = _LADDERS[option][self._levels[option]]
-            self._levels[option] = level
-            self._suspicions.pop(option, None)
-            if level > _LOWEST_TO_RETURN_TO.get(option, 0):
-                self._lacks[option] = _Lack(status, self._clock() + _FIRST_WAIT_S)
-        logger.info(
-            "the judge %s does not take %s %r; using %r", self._name, option, better,
-            _LADDERS[option][level],
-        )  # fmt: skip
-        if (option, _LADDERS[option][level]) == ("cap", "omitted"):
+            self._move(option, level, status)
+        now = _LADDERS[option][level]
+        logger.info("the judge %s does not take %s %r; using %r", self._name, option, better, now)
+        if (option, now) == ("cap", "omitted"):
             logger.warning(
                 "the judge %s takes no limit on the length of its replies: max_output_tokens is not "
                 "sent, and a reply may be as long as the model likes",
                 self._name,
             )
 
-    def _raise(self, option: str, level: int) -> None:
-        self._levels[option] = level
-        lack = self._lacks.pop(option, None)
-        if level > _LOWEST_TO_RETURN_TO.get(option, 0):
-            status = lack.status if lack is not None else None
-            self._lacks[option] = _Lack(status, self._clock() + _FIRST_WAIT_S)
-        logger.info("the judge %s takes %s %r again", self._name, option, _LADDERS[option][level])
+    def _move(self, option: str, level: int, status: int | None) -> None:
+        known = self._learned[option]
+        known.level, known.status, known.failures, known.wait_s = level, status, 0, _FIRST_WAIT_S
+        is_lowered = level > _LOWEST_TO_RETURN_TO.get(option, 0)
+        known.due = self._clock() + _FIRST_WAIT_S if is_lowered else math.inf

@@ -64,13 +64,14 @@ def read_completion(
 
     The estimated prompt tokens count if the endpoint reports none.
     """
+    unusable = Completion("", estimated_input, len(received) // 4, "unusable_reply")
     try:
         reply = json.loads(received)
     except (ValueError, RecursionError):
-        return _unusable(received, estimated_input)
-    choice = _first_choice(reply)
-    message = choice.get("message")
-    message = message if isinstance(message, dict) else {}
+        return unusable
+    choices = reply.get("choices") if isinstance(reply, dict) else None
+    choice = _object(choices[0] if isinstance(choices, list) and choices else None)
+    message = _object(choice.get("message"))
     said, declined = _content(message.get("content"))
     finish = choice.get("finish_reason")
     finish = finish.casefold() if isinstance(finish, str) else ""
@@ -80,7 +81,7 @@ def read_completion(
         failed = message if is_failure(message) and not is_failure(choice) else choice
         return _inner_error(failed, headers)
     if not message:
-        return _unusable(received, estimated_input)
+        return unusable
     error_type = None
     if finish in _REFUSED_FINISHES or declined or message.get("refusal"):
         error_type = "refusal"
@@ -92,32 +93,20 @@ def read_completion(
     elif not said.strip():
         said = "" if finish in _NOT_FINISHED else _misplaced_reply(message)
         error_type = None if said else "unusable_reply"
-    return _with_usage(reply.get("usage"), said, error_type, estimated_input)
+    return _with_usage(_object(reply.get("usage")), said, error_type, estimated_input)
 
 
-def _first_choice(reply: Any) -> dict[str, Any]:
-    choices = reply.get("choices") if isinstance(reply, dict) else None
-    choice = choices[0] if isinstance(choices, list) and choices else None
-    return choice if isinstance(choice, dict) else {}
+def _object(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
 
 
 def _content(content: Any) -> tuple[str, bool]:
     """Return the text of a message's content, and whether a part of it is a refusal."""
-    if isinstance(content, str):
-        return content, False
-    if not isinstance(content, list):
-        return "", False
-    said: list[str] = []
-    declined = False
-    for part in content:
-        if isinstance(part, str):
-            said.append(part)
-        elif isinstance(part, dict):
-            declined = declined or part.get("type") == "refusal"
-            text = part.get("text")
-            if isinstance(text, str) and part.get("type") in _TEXT_PARTS:
-                said.append(text)
-    return "".join(said), declined
+    parts = content if isinstance(content, list) else [content] if isinstance(content, str) else []
+    objects = [{"text": part} if isinstance(part, str) else _object(part) for part in parts]
+    texts = [part.get("text") for part in objects if part.get("type") in _TEXT_PARTS]
+    said = "".join(text for text in texts if isinstance(text, str))
+    return said, any(part.get("type") == "refusal" for part in objects)
 
 
 def _misplaced_reply(message: Mapping[str, Any]) -> str:
@@ -163,21 +152,16 @@ def _status_in(said: Any) -> int | None:
     return _status_in(said.get("error"))
 
 
-def _unusable(received: bytes, estimated_input: int) -> Completion:
-    return Completion("", estimated_input, len(received) // 4, "unusable_reply")
-
-
-def _with_usage(usage: Any, text: str, error_type: str | None, estimated_input: int) -> Completion:
-    usage = usage if isinstance(usage, dict) else {}
+def _with_usage(usage: dict[str, Any], text: str, error_type: str | None, estimated_input: int) -> Completion:
     stated = _count(usage.get("prompt_tokens"))
     given = estimated_input if stated is None else stated
     written = _count(usage.get("completion_tokens"))
     if written is None:
         written = estimate_tokens(text)
-    thought = _count(_inside(usage, "completion_tokens_details").get("reasoning_tokens")) or 0
+    thought = _count(_object(usage.get("completion_tokens_details")).get("reasoning_tokens")) or 0
     if thought and _count(usage.get("total_tokens")) == given + written + thought:
         written += thought  # they are beside the others, not among them
-    cached = _count(_inside(usage, "prompt_tokens_details").get("cached_tokens"))
+    cached = _count(_object(usage.get("prompt_tokens_details")).get("cached_tokens"))
     return Completion(
         text,
         given,
@@ -187,11 +171,6 @@ def _with_usage(usage: Any, text: str, error_type: str | None, estimated_input: 
         stated_input=stated,
         states_cached=cached is not None,
     )
-
-
-def _inside(usage: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    details = usage.get(name)
-    return details if isinstance(details, dict) else {}
 
 
 def _count(stated: Any) -> int | None:

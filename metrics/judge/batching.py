@@ -13,7 +13,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from hashlib import sha256
-from itertools import pairwise
 
 from ragmeter.metrics.judged.prompts import load_prompt
 from ragmeter.metrics.text.quote_check import is_answer_from, is_restatement, is_sentence_of, stands_as_entity
@@ -85,10 +84,7 @@ class Batching:
             wanted = {item_id: key for item_id, key in keys.items() if item_id not in answers}
             kept = {} if cache is None else await cache.fetch([*wanted.values()])
             for item_id, key in wanted.items():
-                known = kept.get(key)
-                if known is None and cache is not None:
-                    known = cache.recall(key)
-                if known is not None and groups[item_id].takes(known.value):
+                if (known := kept.get(key)) is not None and groups[item_id].takes(known.value):
                     answers[item_id] = known
                     asking.usage += Usage(cache_hits=1)
                 elif key in here.flights:
@@ -98,9 +94,7 @@ class Batching:
             if own:
                 with self._settle(asking, keys, own, cache) as found:
                     given = await self._part(asking, list(own), _MOST_HALVINGS)
-                    for item_id in own:
-                        not_taken = asking.not_taken.get(item_id, _UNANSWERED)
-                        found[item_id] = given.get(item_id) or not_taken
+                    found.update({one: asking.not_taken.get(one, _UNANSWERED) for one in own} | given)
                 answers.update(found)
             for item_id, flight in joined.items():
                 outcome = await asyncio.shield(flight)
@@ -142,7 +136,7 @@ class Batching:
         asked again.
         """
         if len(ids) > _MOST_ITEMS:
-            return await self._parts(asking, _even_parts(ids, _MOST_ITEMS), halvings)
+            return await self._parts(asking, ids, halvings)
         ask = asking.ask
         answers: dict[str, Answer] = {}
         error: str | None = None
@@ -213,8 +207,8 @@ class Batching:
             UnusableReplyError: It has no answers, or answers to something else.
         """
         groups = asking.ask.groups_for(open_ids)
-        shown = f"{_texts_of(asking.ask)}\n{written.task}"
-        read = read_reply(text, groups, shown, written.tag)
+        texts = [line for one in asking.ask.passages for _, line in (one.lines or (("", one.text),))]
+        read = read_reply(text, groups, "\n".join([*texts, written.task]), written.tag)
         answers: dict[str, Answer] = {}
         for group in groups:
             for item in group.items:
@@ -226,50 +220,30 @@ class Batching:
                     asking.not_taken[item.id] = _NOT_TAKEN
         return answers
 
-    async def _parts(self, asking: _OpenAsk, parts: list[list[str]], halvings: int) -> dict[str, Answer]:
-        """Ask about all `parts` concurrently; a failing one leaves only its own ids unanswered."""
+    async def _parts(self, asking: _OpenAsk, ids: list[str], halvings: int) -> dict[str, Answer]:
+        """Ask about even parts of `ids` concurrently; a failing one leaves only its own unanswered."""
         answers: dict[str, Answer] = {}
         failures: list[JudgeError] = []
+        count = -(-len(ids) // _MOST_ITEMS)
 
-        async def answer(part: list[str]) -> None:
+        async def answer(number: int) -> None:
+            part = ids[len(ids) * number // count : len(ids) * (number + 1) // count]
             try:
                 answers.update(await self._part(asking, part, halvings))
             except JudgeError as error:
                 failures.append(error)
 
-        tasks = [asyncio.ensure_future(answer(part)) for part in parts]
-        try:
-            await asyncio.gather(*tasks)
-        finally:
-            for task in tasks:
-                task.cancel()
+        await asyncio.gather(*map(answer, range(count)))
         if failures and not answers:
             raise failures[0]
         return answers
 
     def _key(self, ask: Ask, group: Group, item: Item) -> bytes:
         prompt = group.shared_with or ask.prompt
-        version = load_prompt(prompt).version
-        if group.shared_with is None:
-            for along in sorted(ask.prompts_with_shared.values()):
-                version += f"+{load_prompt(along).version}"
+        along = () if group.shared_with else sorted(ask.prompts_with_shared.values())
+        version = "+".join(load_prompt(name).version for name in (prompt, *along))
         parts = [READER, self._identity, prompt, version, group.name, group.kind, *item.depends_on]
         return sha256(json.dumps(parts).encode()).digest()
-
-
-def _texts_of(ask: Ask) -> str:
-    """Return the untrusted texts that the judge reads."""
-    texts = (
-        text for passage in ask.passages for text in ([line for _, line in passage.lines] or [passage.text])
-    )
-    return "\n".join(texts)
-
-
-def _even_parts(ids: list[str], most: int) -> list[list[str]]:
-    """Divide `ids`, in order, into the least number of parts of at most `most`, of even size."""
-    count = -(-len(ids) // most)
-    ends = [len(ids) * number // count for number in range(count + 1)]
-    return [ids[start:end] for start, end in pairwise(ends)]
 
 
 def _is_taken(answer: Answer, group: Group, item: Item) -> bool:

@@ -52,16 +52,8 @@ class Reservation:
     """The cost reserved for it until it is settled."""
 
 
-_ARGUMENTS = (
-    "calls_per_minute",
-    "tokens_per_minute",
-    "cost_per_minute",
-    "max_cost",
-    "input_price",
-    "output_price",
-    "cached_input_price",
-    "when_exhausted",
-)
+_LIMITS = ("calls_per_minute", "tokens_per_minute", "cost_per_minute", "max_cost")
+_PRICES = ("input_price", "output_price", "cached_input_price")
 
 
 class JudgeBudget:
@@ -101,31 +93,6 @@ class JudgeBudget:
         when_exhausted: Literal["skip", "wait"] = "skip",
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        limits = {
-            "calls_per_minute": calls_per_minute,
-            "tokens_per_minute": tokens_per_minute,
-            "cost_per_minute": cost_per_minute,
-            "max_cost": max_cost,
-        }
-        for name, limit in limits.items():
-            if limit is not None and not limit > 0:
-                raise ConfigurationError(f"{name} is {limit!r}; pass a positive number or None")
-        prices = {
-            "input_price": input_price,
-            "output_price": output_price,
-            "cached_input_price": cached_input_price,
-        }
-        for name, price in prices.items():
-            if price is not None and not price >= 0:
-                raise ConfigurationError(f"{name} is {price!r}; pass the price of a million tokens")
-        if not (input_price or output_price):
-            for name, limit in {"max_cost": max_cost, "cost_per_minute": cost_per_minute}.items():
-                if limit is not None:
-                    raise ConfigurationError(
-                        f"{name} needs input_price or output_price, or both, to count with"
-                    )
-        if when_exhausted not in ("skip", "wait"):
-            raise ConfigurationError(f"when_exhausted is {when_exhausted!r}; use 'skip' or 'wait'")
         self.calls_per_minute = calls_per_minute
         self.tokens_per_minute = tokens_per_minute
         self.cost_per_minute = cost_per_minute
@@ -134,6 +101,18 @@ class JudgeBudget:
         self.output_price = output_price
         self.cached_input_price = cached_input_price
         self.when_exhausted: Literal["skip", "wait"] = when_exhausted
+        given = self.limits
+        for name in _LIMITS:
+            if given[name] is not None and not given[name] > 0:
+                raise ConfigurationError(f"{name} is {given[name]!r}; pass a positive number or None")
+        for name in _PRICES:
+            if given[name] is not None and not given[name] >= 0:
+                raise ConfigurationError(f"{name} is {given[name]!r}; pass the price of a million tokens")
+        for name in ("max_cost", "cost_per_minute"):
+            if given[name] is not None and not (input_price or output_price):
+                raise ConfigurationError(f"{name} needs input_price or output_price, or both, to count with")
+        if when_exhausted not in ("skip", "wait"):
+            raise ConfigurationError(f"when_exhausted is {when_exhausted!r}; use 'skip' or 'wait'")
         self._clock = clock
         self._lock = fork.lock()
         self._window: deque[Reservation] = deque()
@@ -154,7 +133,7 @@ class JudgeBudget:
     @property
     def limits(self) -> dict[str, Any]:
         """Its constructor arguments, without the clock."""
-        return {name: getattr(self, name) for name in _ARGUMENTS}
+        return {name: getattr(self, name) for name in (*_LIMITS, *_PRICES, "when_exhausted")}
 
     @property
     def prices_known(self) -> bool:
@@ -216,11 +195,9 @@ class JudgeBudget:
         tokens = estimated_tokens + estimated_output
         estimated_cost = self.price(estimated_tokens, estimated_output)
         with self._lock:
-            cost = estimated_cost * self._calibration()
-            wait_s = self._wait_s(tokens, cost)
-            if wait_s == 0 and patient and not self._surely_fits(tokens, estimated_cost):
-                return _POLL_S
+            wait_s = self._wait_s(tokens, estimated_cost, patient=patient)
             if wait_s == 0:
+                cost = estimated_cost * self._calibration()
                 reservation = Reservation(
                     self._clock(),
                     tokens,
@@ -237,8 +214,8 @@ class JudgeBudget:
                 self._open_cost += cost
                 self._open_estimates += estimated_cost
                 return reservation
-            if patient and wait_s == _POLL_S:
-                return _POLL_S
+        if patient and wait_s == _POLL_S:
+            return _POLL_S
         if wait_s is None or self.when_exhausted == "skip":
             raise JudgeError("the judge's budget is used up", "budget", status="skipped")
         return wait_s
@@ -249,16 +226,14 @@ class JudgeBudget:
         estimated_cost = self.price(estimated_tokens, estimated_output)
         while True:
             with self._lock:
-                wait_s = self._wait_s(tokens, estimated_cost * self._calibration())
-                if wait_s == 0 and not self._surely_fits(tokens, estimated_cost):
-                    wait_s = _POLL_S
+                wait_s = self._wait_s(tokens, estimated_cost, patient=True)
             if not wait_s or (self.when_exhausted == "skip" and wait_s != _POLL_S):
                 return  # there is room, or not in time, which `take` will report
             await asyncio.sleep(wait_s)
 
-    def _wait_s(self, tokens: int, cost: float) -> float | None:
+    def _wait_s(self, tokens: int, estimated_cost: float, *, patient: bool) -> float | None:
         """Return the seconds until another attempt is worthwhile: 0 if there is room, None: never."""
-        now = self._clock()
+        now, cost = self._clock(), estimated_cost * self._calibration()
         while self._window and self._window[0].at <= now - _WINDOW_S:
             expired = self._window.popleft()
             expired.counted = False
@@ -284,7 +259,9 @@ class JudgeBudget:
                 and self._window_cost + cost > self.cost_per_minute
             )
         )
-        return max(0.001, self._window[0].at + _WINDOW_S - now) if full else 0.0
+        if full:
+            return max(0.001, self._window[0].at + _WINDOW_S - now)
+        return _POLL_S if patient and not self._surely_fits(tokens, estimated_cost) else 0.0
 
     def _surely_fits(self, tokens: int, cost: float) -> bool:
         """Return whether a call fits even if it and all open calls reach their highest use.

@@ -33,29 +33,19 @@ _MOST_WAITING = 10_000
 _CLOSING_S = 2.0
 
 
-class AnswerStore(Protocol):
-    """Persistent storage of answers: `AnswerFile`, or a Redis. Thread-safe; may block briefly."""
+class _AnswerStore(Protocol):
+    """An `AnswerFile`, or the same in a Redis. Thread-safe; may block briefly."""
 
     @property
-    def is_readable(self) -> bool:
-        """Whether to read it: it has not failed recently."""
-        ...
+    def is_readable(self) -> bool: ...
 
-    def read(self, keys: Sequence[bytes]) -> dict[bytes, str]:
-        """Return the texts under `keys`; missing and unreadable ones are left out."""
-        ...
+    def read(self, keys: Sequence[bytes]) -> dict[bytes, str]: ...
 
-    def write(self, rows: Iterable[tuple[bytes, str]]) -> None:
-        """Store texts by key, if possible."""
-        ...
+    def write(self, rows: Iterable[tuple[bytes, str]]) -> None: ...
 
-    def leave_alone(self) -> None:
-        """Pause reads and writes, after a caller has waited too long."""
-        ...
+    def leave_alone(self) -> None: ...
 
-    def close(self) -> None:
-        """Close file or connection. The next use opens it again."""
-        ...
+    def close(self) -> None: ...
 
 
 class JudgeCache:
@@ -84,7 +74,7 @@ class JudgeCache:
         self.max_bytes = max_bytes
         self.path = None if path is None else Path(path)
         self._max_rows = max_rows
-        self._file: AnswerStore | None = None if self.path is None else AnswerFile(self.path, max_rows)
+        self._file: _AnswerStore | None = None if self.path is None else AnswerFile(self.path, max_rows)
         self._lock = fork.lock()
         self._entries: BoundedTable[bytes, str] = BoundedTable(max_size=max_bytes)
         self._clerk = BackgroundThread("ragmeter-cache")
@@ -129,12 +119,13 @@ class JudgeCache:
         return None if text is None else _decode(text)
 
     async def fetch(self, keys: Sequence[bytes]) -> dict[bytes, Answer]:
-        """Load the answers under `keys` from the file into memory, and return them; waits off the loop."""
+        """Return the known answers under `keys`; the file is read off the event loop."""
+        loaded = await self._load([key for key in keys if key not in self._entries])
+        return loaded | {key: answer for key in keys if (answer := self.recall(key)) is not None}
+
+    async def _load(self, unknown: Sequence[bytes]) -> dict[bytes, Answer]:
         file = self._file
-        if file is None or not file.is_readable:
-            return {}
-        unknown = [key for key in keys if key not in self._entries]
-        if not unknown:
+        if file is None or not file.is_readable or not unknown:
             return {}
         found = asyncio.wrap_future(self._clerk.call(partial(file.read, unknown)))
         try:
@@ -195,11 +186,7 @@ class JudgeCache:
 
     def _keep(self, key: bytes, text: str) -> None:
         with self._lock:
-            self._entries.put(key, text, _cost(text))
-
-
-def _cost(text: str) -> int:
-    return _OVERHEAD_BYTES + len(text) * (1 if text.isascii() else 3)
+            self._entries.put(key, text, _OVERHEAD_BYTES + len(text) * (1 if text.isascii() else 3))
 
 
 def _encode(answer: Answer) -> str:

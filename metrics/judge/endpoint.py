@@ -10,8 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -157,8 +155,14 @@ class ChatEndpoint:
                             self.learned.begin(call.plan)
                         if self.learned.refresh(call.plan):
                             body = self._form.body(call.plan, call.messages, call.schema)
-                        with self._timed_post(call) as left_s:
+                        call.posts += 1
+                        started, left_s = time.monotonic(), self._timeout_s - call.spent_s
+                        try:
                             reply = await asyncio.wait_for(wire.post(body, _MOST_REPLY_BYTES), left_s)
+                        except (TimeoutError, asyncio.TimeoutError):
+                            raise self._too_late() from None
+                        finally:
+                            call.spent_s += time.monotonic() - started
                         break
                 await self._wait(here, call, pause_s)  # without a slot: others use it meanwhile
             outcome = self._read(reply, call)
@@ -178,18 +182,6 @@ class ChatEndpoint:
             call.reservation = room
             return True
         return False
-
-    @contextmanager
-    def _timed_post(self, call: _EndpointCall) -> Iterator[float]:
-        """Count a post and its duration; it has the call's remaining time."""
-        call.posts += 1
-        started = time.monotonic()
-        try:
-            yield self._timeout_s - call.spent_s
-        except (TimeoutError, asyncio.TimeoutError):
-            raise self._too_late() from None
-        finally:
-            call.spent_s += time.monotonic() - started
 
     async def _wait(self, here: LoopResources, call: _EndpointCall, pause_s: float) -> None:
         """Wait for the pause that the endpoint requested of all calls, or until the budget seems to have room.

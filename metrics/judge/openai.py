@@ -89,10 +89,18 @@ class OpenAIJudge(CountingJudge):
         headers: Mapping[str, str] | None = None,
         extra_body: Mapping[str, Any] | None = None,
     ) -> None:
-        caller = connect("judge", base_url, api_key, headers, api_version)
-        _check_numbers(model, timeout_s, max_retries, concurrency, max_output_tokens)
+        self._caller = caller = connect("judge", base_url, api_key, headers, api_version)
+        if not model:
+            raise ConfigurationError("model is empty; pass the judge's model, e.g. 'gpt-4o-mini'")
+        if not timeout_s > 0:
+            raise ConfigurationError(f"timeout_s is {timeout_s!r}; pass seconds above 0")
+        if max_retries < 0:
+            raise ConfigurationError(f"max_retries is {max_retries!r}; pass 0 or more")
+        if concurrency < 1:
+            raise ConfigurationError(f"concurrency is {concurrency!r}; pass 1 or more")
+        if max_output_tokens is not None and max_output_tokens < 1:
+            raise ConfigurationError(f"max_output_tokens is {max_output_tokens!r}; pass 1 or more, or None")
         extra = extra_fields(extra_body)
-        self._caller = caller
         self._settings: dict[str, Any] = {
             "model": model,
             "api_version": api_version,
@@ -207,19 +215,3 @@ def _endpoint_kind(host: str, *, dated: bool) -> str:
         # Without a dot it is a name in this machine's own network.
         return "local" if "." not in name or name.endswith(_LOCAL) else "compatible"
     return "local" if address.is_private or address.is_loopback else "compatible"
-
-
-def _check_numbers(
-    model: str, timeout_s: float, max_retries: int, concurrency: int, max_output_tokens: int | None
-) -> None:
-    """Raise `ConfigurationError` for a number out of range, or a model without a name."""
-    if not model:
-        raise ConfigurationError("model is empty; pass the judge's model, e.g. 'gpt-4o-mini'")
-    if not timeout_s > 0:
-        raise ConfigurationError(f"timeout_s is {timeout_s!r}; pass seconds above 0")
-    if max_retries < 0:
-        raise ConfigurationError(f"max_retries is {max_retries!r}; pass 0 or more")
-    if concurrency < 1:
-        raise ConfigurationError(f"concurrency is {concurrency!r}; pass 1 or more")
-    if max_output_tokens is not None and max_output_tokens < 1:
-        raise ConfigurationError(f"max_output_tokens is {max_output_tokens!r}; pass 1 or more, or None")

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from ragmeter.metrics._process import fork
-from ragmeter.metrics._process.redis import LEFT_ALONE_S, Answers, Command, RedisLine, Script, url_again
+from ragmeter.metrics._process.redis import LEFT_ALONE_S, Answers, Command, RedisLine, Script, made_again
 from ragmeter.metrics.errors import ConfigurationError
 
 from .budget import JudgeBudget, Reservation
@@ -161,7 +161,7 @@ class SharedBudget(JudgeBudget):
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the settings without the secrets of the URL, which are in the environment."""
         settings = {**self.limits, "name": self.name, "share": self.share}
-        return partial(_made_again, self._line.address, settings), ()
+        return made_again, (SharedBudget, self._line.address, SHARED_URL, settings)
 
     def __repr__(self) -> str:
         shown = ", ".join(f"{name}={value!r}" for name, value in self.limits.items())
@@ -359,10 +359,6 @@ class SharedBudget(JudgeBudget):
         while self._books and self._books[0].at < oldest:
             for place, number in enumerate(self._books.popleft().numbers):
                 self._in_books[place] -= number
-
-
-def _made_again(plain: str, settings: dict[str, Any]) -> SharedBudget:
-    return SharedBudget(url_again(plain, SHARED_URL), **settings)
 
 
 class _Page(NamedTuple):

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from functools import partial
 from typing import Any
 
-from ragmeter.metrics._process.redis import RedisLine, url_again
+from ragmeter.metrics._process.redis import RedisLine, made_again
 from ragmeter.metrics.errors import ConfigurationError
 
 from .cache import JudgeCache
@@ -51,7 +50,7 @@ class SharedCache(JudgeCache):
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the settings without the secrets of the URL, which are in the environment."""
         settings = {"max_bytes": self.max_bytes, "ttl_s": self._ttl_s}
-        return partial(_made_again, self._answers.line.address, settings), ()
+        return made_again, (SharedCache, self._answers.line.address, SHARED_URL, settings)
 
     def __repr__(self) -> str:
         return f"SharedCache({self._answers.line.address!r}, max_bytes={self.max_bytes})"
@@ -98,7 +97,3 @@ class _SharedAnswers:
     def close(self) -> None:
         """Disconnect; the next use connects again."""
         self.line.close(_CLOSING_S)
-
-
-def _made_again(plain: str, settings: dict[str, Any]) -> SharedCache:
-    return SharedCache(url_again(plain, SHARED_URL), **settings)

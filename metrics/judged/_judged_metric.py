@@ -198,11 +198,9 @@ def _with_failures(said: str, items: Sequence[ScoreItem]) -> tuple[str, str]:
     left = len(failed) - _MOST_NAMED
     more = f" and {left} more" if left > 0 else ""
     named = failed[:_MOST_NAMED]
-    why = [f"{item.id}: {item.reason or quote_text(item.text, _MOST_QUOTED)}" for item in named]
-    return (
-        f"{said}; not: {', '.join(item.id for item in named)}{more}",
-        f"{said}; not: {'; '.join(why)}{more}",
-    )
+    ids = ", ".join(item.id for item in named)
+    why = "; ".join(f"{item.id}: {item.reason or quote_text(item.text, _MOST_QUOTED)}" for item in named)
+    return f"{said}; not: {ids}{more}", f"{said}; not: {why}{more}"
 
 
 def definition_of(version: str, *prompts: str, unit: str | None = None) -> str:
@@ -232,19 +230,12 @@ class Chunks:
     @classmethod
     def of(cls, contexts: Sequence[RetrievedContext]) -> Chunks:
         """Number the chunks of a retrieval."""
-        texts: dict[str, str] = {}
         first: dict[str, str] = {}
-        ids: list[str | None] = []
-        for rank, context in enumerate(contexts, start=1):
-            text = context.text.strip()
-            if not text:
-                ids.append(None)
-                continue
-            if text not in first:
-                first[text] = f"c{rank}"
-                texts[f"c{rank}"] = text
-            ids.append(first[text])
-        return cls(texts, tuple(ids))
+        ids = tuple(
+            first.setdefault(text, f"c{rank}") if (text := context.text.strip()) else None
+            for rank, context in enumerate(contexts, start=1)
+        )
+        return cls({chunk_id: text for text, chunk_id in first.items()}, ids)
 
     def passages(self, *, only_own: bool = False) -> tuple[Passage, ...]:
         """Return the chunks to read; with `only_own` each is shown only while it is an open item."""
@@ -258,19 +249,11 @@ class Chunks:
         items: list[ScoreItem] = []
         for rank, chunk_id in enumerate(self.ids, start=1):
             if chunk_id is None:
-                items.append(ScoreItem(id=f"chunk-{rank}", verdict=False, reason="blank"))
+                items.append(ScoreItem(f"chunk-{rank}", verdict=False, reason="blank"))
                 continue
-            answer = answers[chunk_id]
+            answer, text = answers[chunk_id], self.texts[chunk_id]
             repeats = None if chunk_id == f"c{rank}" else f"same text as chunk-{chunk_id[1:]}"
-            items.append(
-                ScoreItem(
-                    id=f"chunk-{rank}",
-                    verdict=answer.verdict,
-                    text=self.texts[chunk_id],
-                    evidence=repeats,
-                    reason=answer.reason,
-                )
-            )
+            items.append(ScoreItem(f"chunk-{rank}", answer.verdict, text, repeats, answer.reason))
         return items
 
 
@@ -285,7 +268,7 @@ def passages_of(**texts: str | None) -> tuple[Passage, ...]:
 
 def reference_answer(sample: RagSample) -> str:
     """Return the expected answer; empty without one."""
-    return (sample.reference.answer if sample.reference is not None else None) or ""
+    return (sample.reference and sample.reference.answer) or ""
 
 
 def extraction(name: str, texts: Mapping[str, str], shared_with: str | None = None) -> Group:
@@ -305,14 +288,14 @@ async def extracted(metric: str, name: str, texts: Mapping[str, str], inquiry: I
         Passage(f"text {text_id}", text, only_for=frozenset({text_id})) for text_id, text in texts.items()
     )
     reply = await inquiry.ask(Ask(metric, name, passages, (extraction(name, texts),)))
-    return {text_id: _known_texts(reply.answers[text_id]) for text_id in texts}
-
-
-def _known_texts(answer: Answer) -> list[str]:
-    if not answer.known or not isinstance(answer.value, tuple):
-        why = f": {answer.reason}" if answer.reason else ""
-        raise JudgeError(f"the judge listed nothing usable, twice asked{why}", "unusable_reply")
-    return [text for text in answer.value if isinstance(text, str)]
+    listed: dict[str, list[str]] = {}
+    for text_id in texts:
+        answer = reply.answers[text_id]
+        if not answer.known or not isinstance(answer.value, tuple):
+            why = f": {answer.reason}" if answer.reason else ""
+            raise JudgeError(f"the judge listed nothing usable, twice asked{why}", "unusable_reply")
+        listed[text_id] = [text for text in answer.value if isinstance(text, str)]
+    return listed
 
 
 async def units_of(metric: str, text: str, unit: Unit, inquiry: Inquiry) -> list[str]:
