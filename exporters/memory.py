@@ -1,6 +1,5 @@
 """`InMemoryExporter`: collect results in a list, for tests and notebooks."""
 
-from collections import Counter
 from collections.abc import Sequence
 from threading import Condition
 from typing import Any
@@ -32,11 +31,9 @@ class Results(list[ScoredRun]):
         return frames.frame_of_rows([one.table_row() for one in self])
 
     def _repr_html_(self) -> str:
-        words: Counter[str] = Counter(one.verdict.word for one in self if one.verdict is not None)
         usual = {one.name: one for one in summarize(one.scores for one in self)}
         return html.fragment(
-            html.requests_counted(len(self)),
-            html.verdict_summary(words, len(self) - sum(words.values())),
+            html.overview([one.verdict for one in self]),
             html.rows_table([one.table_row() for one in self[:MAX_ROWS]], usual),
             f"<p>… of {len(self)}</p>" if len(self) > MAX_ROWS else "",
         )

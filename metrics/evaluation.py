@@ -64,7 +64,12 @@ def evaluate(
     bar = ProgressBar(len(listed), wanted=progress)
     try:
         if not measuring.awaits:
-            return Evaluation(_compute(sample, measuring, bar) for sample in listed)
+            scored = Evaluation()
+            for sample in listed:
+                scored.append(measuring.compute(sample))
+                bar.advance()
+                bar.show()
+            return scored
         if not is_in_a_loop():
             return asyncio.run(_measure(listed, measuring, concurrency, bar, closing=True))
         # asyncio refuses a second loop in this thread, and a library must not patch the first.
@@ -123,13 +128,6 @@ def _check(
     if all(sample.stages is None for sample in listed):  # no framework recorded them
         chosen = [metric for metric in chosen if "stages" not in metric.needs]
     return chosen, listed
-
-
-def _compute(sample: RagSample, measuring: SampleMeasurement, bar: ProgressBar) -> SampleScores:
-    found = measuring.compute(sample)
-    bar.advance()
-    bar.show()
-    return found
 
 
 async def _measure(

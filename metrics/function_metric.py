@@ -57,18 +57,7 @@ class FunctionMetric(ComputedMetric):
             or (highest is not None and value > highest)
         ):
             raise ValueError(f"{self.name!r} returned {value!r}, outside {self.range!r}")
-        return (
-            Score(
-                name=self.name,
-                value=value,
-                status="ok",
-                method=self.method,
-                definition=self.definition,
-                target=self.target,
-                range=self.range,
-                direction=self.direction,
-            ),
-        )
+        return (self.make_score(self.name, value),)
 
 
 def _object_at(module: str, path: str) -> Any:

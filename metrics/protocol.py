@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from ._display.wording import number_of
 from .errors import ConfigurationError, TooLongError, loggable
@@ -190,7 +190,7 @@ class Metric(ABC):
         Raises:
             ConfigurationError: A field is not allowed in `needs`.
         """
-        for option in (option for name in fields for option in name.split("|")):
+        for option in "|".join(fields).split("|") if fields else ():
             if option not in FIELDS:
                 raise ConfigurationError(
                     f"{option!r} is no field of a sample; a metric needs some of {', '.join(FIELDS)}"
@@ -220,16 +220,12 @@ class ComputedMetric(Metric):
 
 @dataclass(frozen=True)
 class _Wrapping:
-    """The changes to `metric`, the same for computed and judged metrics."""
+    """The changes that `prefixed`, `passing` and `needing` make to `metric`."""
 
     metric: Metric
-    """The wrapped metric."""
     prefix: str = ""
-    """Prefix of its name and of its scores' names."""
     at_least: float | None = None
-    """Least value labelled ``pass``; lower ones are ``fail``; None: labels are unchanged."""
     more_needs: tuple[str, ...] = ()
-    """Required fields in addition to the `needs` of `metric`."""
 
     def __post_init__(self) -> None:
         inner = self.metric
@@ -247,12 +243,10 @@ class _Wrapping:
     def _wrap(self, scores: Sequence[Score]) -> tuple[Score, ...]:
         adjusted: list[Score] = []
         for score in scores:
-            changes: dict[str, object] = {}
-            if self.prefix:
-                changes["name"] = self.prefix + score.name
+            changes: dict[str, object] = {"name": self.prefix + score.name}
             if self.at_least is not None and score.value is not None:
                 changes["label"] = "pass" if score.value >= self.at_least else "fail"
-            adjusted.append(score.model_copy(update=changes) if changes else score)
+            adjusted.append(score.model_copy(update=changes))
         return tuple(adjusted)
 
 
@@ -266,9 +260,8 @@ class _WrappedComputedMetric(_Wrapping, ComputedMetric):
 
     def compute_within(self, sample: RagSample, max_text_chars: int | None) -> Sequence[Score]:
         """Do the same, with texts up to that length."""
-        if not isinstance(self.metric, ComputedMetric):
-            raise TypeError(f"{self.metric.name!r} is not a ComputedMetric")
-        return self._wrap(self.metric.compute_within(sample, max_text_chars))
+        metric = cast("ComputedMetric", self.metric)
+        return self._wrap(metric.compute_within(sample, max_text_chars))
 
 
 @dataclass(frozen=True)
@@ -288,11 +281,9 @@ class _WrappedMetric(_Wrapping, Metric):
         await self.metric.aclose()
 
 
-def _wrap(
-    metric: Metric, prefix: str = "", at_least: float | None = None, more_needs: tuple[str, ...] = ()
-) -> Metric:
+def _wrap(metric: Metric, **changes: Any) -> Metric:
     kind = _WrappedComputedMetric if isinstance(metric, ComputedMetric) else _WrappedMetric
-    return kind(metric, prefix, at_least, more_needs)
+    return kind(metric, **changes)
 
 
 def reads_reference(metric: Metric) -> bool:
@@ -370,10 +361,6 @@ _known_score: Callable[..., Score] = lru_cache(maxsize=1024)(Score)
 enough."""
 
 
-def _reads_contexts(metric: Metric) -> bool:
-    return any(("contexts", "") in options for _, options in _options(tuple(metric.needs)))
-
-
 def _longest_text(metric: Metric, sample: RagSample) -> int:
     """Return the length in characters of the longest text that the metric reads."""
     reference = sample.reference
@@ -418,14 +405,16 @@ def _not_measurable(
         return scores_without_value(metric, "missing_input", f"not given: {missing}", missing=missing)
     orphaned = 0 if sample.reference is None else _count_orphans(metric, sample.reference)
     if orphaned:
-        return scores_without_value(
-            metric, "undefined", f"{number_of(orphaned, 'golden id')} orphaned: no chunk has its text now"
-        )
-    is_read = metric.reads_carried and bool(sample.carried)
-    if sample.contexts_by == "ids" and metric.reads_texts and _reads_contexts(metric) and not is_read:
-        return scores_without_value(
-            metric, "missing_input", "only the ids of the contexts are known", missing="contexts.text"
-        )
+        why = f"{number_of(orphaned, 'golden id')} orphaned: no chunk has its text now"
+        return scores_without_value(metric, "undefined", why)
+    if (
+        sample.contexts_by == "ids"
+        and metric.reads_texts
+        and not (metric.reads_carried and sample.carried)
+        and any(("contexts", "") in options for _, options in _options(tuple(metric.needs)))
+    ):
+        why = "only the ids of the contexts are known"
+        return scores_without_value(metric, "missing_input", why, missing="contexts.text")
     if max_text_chars is not None and metric.reads_texts:
         longest = _longest_text(metric, sample)
         if longest > max_text_chars:
@@ -434,12 +423,7 @@ def _not_measurable(
 
 
 def _count_orphans(metric: Metric, reference: Reference) -> int:
-    """Return the number of golden ids that the metric needs and that no longer name a chunk.
-
-    Chunks that replaced them would count as wrong, so no number would be true.
-    """
-    if not reference.orphaned_ids:
-        return 0
+    # Chunks that replaced them would count as wrong, so no number would be true.
     by_id = "reference.context_ids" in metric.needs or (
         not reference.contexts and any("reference.context_ids" in need for need in metric.needs)
     )
@@ -459,14 +443,11 @@ def failed_scores(
 def _failure_scores(metric: Metric, error: Exception) -> tuple[Score, ...]:
     if isinstance(error, TooLongError):
         return scores_without_value(metric, "skipped", f"too long: {error}", "too_long")
-    status: ScoreStatus = "metric_error"
+    status: ScoreStatus = "judge_error" if metric.judged else "metric_error"
     # On Python 3.10 asyncio's class is another one. If it was raised, asyncio is already loaded; it need not
     # be imported here.
-    timeouts = (TimeoutError, getattr(sys.modules.get("asyncio"), "TimeoutError", TimeoutError))
-    if isinstance(error, timeouts):
+    if isinstance(error, (TimeoutError, getattr(sys.modules.get("asyncio"), "TimeoutError", TimeoutError))):
         status = "timeout"
-    elif metric.judged:
-        status = "judge_error"
     return scores_without_value(metric, status, loggable(error), type(error).__name__)
 
 

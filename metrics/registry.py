@@ -156,8 +156,7 @@ def preset_metrics(
 
 def _judged_metrics(preset: str, *, fused: bool) -> list[Metric]:
     # Fused ones first: their call also answers for later metrics.
-    fused = fused and preset != "live"
-    names = [name for name in _FUSED if fused or name != "fused_context_metrics"]
+    names = [*(["fused_context_metrics"] if fused and preset != "live" else []), "live_judged"]
     stand_ins: list[Metric] = [_builtin(name)() for name in names]
     covered = {name for metric in stand_ins for name in getattr(metric, "covers", ())}
     others = [_builtin(name)() for name in _JUDGED if name not in covered]
@@ -243,12 +242,11 @@ def _join_live(entries: list[str | Metric]) -> list[str | Metric]:
 
 def _beside(metrics: list[Metric]) -> list[Metric]:
     """Adapt metrics that share their call to the metrics after them."""
-    found: list[Metric] = []
-    for place, metric in enumerate(metrics, start=1):
-        beside = getattr(metric, "beside", None)
-        later = {other.name for other in metrics[place:]}
-        found.append(metric if beside is None else beside(later))
-    return found
+    names = [metric.name for metric in metrics]
+    return [
+        metric.beside(names[place:]) if hasattr(metric, "beside") else metric
+        for place, metric in enumerate(metrics, start=1)
+    ]
 
 
 def _resolve(entry: object) -> Metric:

@@ -94,10 +94,8 @@ class Evaluation(list[SampleScores]):
         return frames.frame_of_rows([_html_row(each) for each in self])
 
     def _worst_first(self) -> list[int]:
-        badness = [
-            badness_of(each.values(), None if each.verdict is None else each.verdict.word) for each in self
-        ]
-        return sorted(range(len(self)), key=lambda number: badness[number], reverse=True)
+        badness = [badness_of(each.values(), each.verdict.word if each.verdict else None) for each in self]
+        return sorted(range(len(self)), key=badness.__getitem__, reverse=True)
 
     def _questions_first(self) -> list[html.ShownRow]:
         """Return the worst sample of each of the worst questions, with the number that it represents."""
@@ -115,15 +113,12 @@ class Evaluation(list[SampleScores]):
 
     def _repr_html_(self) -> str:
         summary = self.summary
-        words: Counter[str] = Counter(each.verdict.word for each in self if each.verdict is not None)
-        rows = self._questions_first()
         return html.fragment(
-            html.requests_counted(len(self)),
-            html.verdict_summary(words, len(self) - sum(words.values())),
+            html.overview([each.verdict for each in self]),
             html.summary_table(list(summary.values())),
             html.problems(summary.failures),
             f'<p class="soft">{RULE}</p>',
-            html.rows_table(rows, summary),
+            html.rows_table(self._questions_first(), summary),
         )
 
 

@@ -70,9 +70,7 @@ def _as_contexts(value: Any) -> Any:
 
 
 def _as_texts(value: Any) -> Any:
-    if isinstance(value, str):
-        return (value,)
-    return value
+    return (value,) if isinstance(value, str) else value
 
 
 def _as_ids(value: Any) -> Any:

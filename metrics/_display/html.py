@@ -6,6 +6,7 @@ sign: a word, a mark, a line.  The colours are those of the page of `ragmeter se
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from html import escape
 from importlib.resources import files
@@ -208,9 +209,11 @@ def _look(score: Score | None, usual: ScoreSummary | None, seen: set[str]) -> st
     return f"{kind}>{value_text(score.value, score.range)}"
 
 
-def requests_counted(count: int) -> str:
-    """Return a number of requests in words."""
-    return f"<p><b>{number_of(count, 'request')}</b></p>"
+def overview(verdicts: Sequence[Verdict | None]) -> str:
+    """Return the number of requests in words, and how many have which verdict."""
+    words = Counter[str](verdict.word for verdict in verdicts if verdict is not None)
+    judged = verdict_summary(words, len(verdicts) - words.total())
+    return f"<p><b>{number_of(len(verdicts), 'request')}</b></p>{judged}"
 
 
 def request(row: ShownRow) -> str:

@@ -8,24 +8,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future
 from typing import Generic, TypeVar
 
 from ragmeter.metrics.errors import RagmeterError
 
 T = TypeVar("T")
 R = TypeVar("R")
-
-
-class _Ticket(Generic[T, R]):
-    """One caller's item and its outcome."""
-
-    __slots__ = ("failure", "is_settled", "item", "results")
-
-    def __init__(self, item: T) -> None:
-        self.item = item
-        self.results: Sequence[R] = ()
-        self.failure: RagmeterError | None = None
-        self.is_settled = False
 
 
 class GroupCommit(Generic[T, R]):
@@ -48,32 +37,31 @@ class GroupCommit(Generic[T, R]):
         self._write = write
         self._interrupted = interrupted
         self._queueing = threading.Lock()
-        self._queued: list[_Ticket[T, R]] = []
+        self._queued: list[tuple[T, Future[R]]] = []
 
     def put(self, item: T) -> R:
         """Return the result of `write` for an item, once it is written; else raise a `RagmeterError`."""
-        ticket: _Ticket[T, R] = _Ticket(item)
+        outcome: Future[R] = Future()
         with self._queueing:
-            self._queued.append(ticket)
+            self._queued.append((item, outcome))
         with self.turn:
-            if not ticket.is_settled:  # else an earlier writer has written this item, too
+            if not outcome.done():  # else an earlier writer has written this item, too
                 self._write_queued()
-        if ticket.failure is not None:
-            raise ticket.failure
-        return ticket.results[0]
+        return outcome.result()
 
     def _write_queued(self) -> None:
         with self._queueing:
-            tickets, self._queued = self._queued, []
+            queued, self._queued = self._queued, []
         results: Sequence[R] = ()
         failure: RagmeterError | None = self._interrupted()
         try:
-            results = self._write([ticket.item for ticket in tickets])
+            results = self._write([item for item, _ in queued])
             failure = None
         except RagmeterError as error:
             failure = error
         finally:
-            for number, ticket in enumerate(tickets):
-                ticket.results = results[number : number + 1]
-                ticket.failure = failure
-                ticket.is_settled = True
+            for number, (_, outcome) in enumerate(queued):
+                if failure is None:
+                    outcome.set_result(results[number])
+                else:
+                    outcome.set_exception(failure)

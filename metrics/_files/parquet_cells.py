@@ -11,7 +11,8 @@ from pyarrow import types
 
 def fields_of(batch: pa.RecordBatch) -> Iterator[dict[str, Any] | str]:
     """Yield the fields of each row, or the reason if Python has no value for a cell."""
-    columns = [_in_microseconds(column) for column in batch.columns]
+    # In microseconds: nanoseconds, which pandas writes, would require pandas.
+    columns = [column.cast(_with_microseconds(column.type), safe=False) for column in batch.columns]
     batch = pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
     try:
         rows = batch.to_pylist()
@@ -28,12 +29,6 @@ def _fields(one: pa.RecordBatch) -> dict[str, Any] | str:
         return f"a cell cannot be read ({type(error).__name__})"  # its text may quote the cell
     found: dict[str, Any] = fields
     return found
-
-
-def _in_microseconds(column: pa.Array) -> pa.Array:
-    """Return a column with times in microseconds. Nanoseconds, which pandas writes, would require pandas."""
-    kind = _with_microseconds(column.type)
-    return column if kind == column.type else column.cast(kind, safe=False)
 
 
 def _with_microseconds(kind: Any) -> Any:

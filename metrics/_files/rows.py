@@ -121,7 +121,10 @@ def open_rows(path: Path) -> Iterator[RawRow]:
         file: Any
         with opener(path, "rb") as file:
             _check_encoding(path, file)
-            yield from (_json_rows(file) if kind == "jsonl" else _array_rows(file))
+            if kind == "jsonl":
+                yield from (RawRow(number, "json", line) for number, line in lines_of(file))
+            else:
+                yield from _array_rows(file)
     except (OSError, EOFError, zlib.error) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise ConfigurationError(f"cannot read {str(path)!r}: {reason}") from error
@@ -201,11 +204,6 @@ def _array_rows(file: IO[bytes]) -> Iterator[RawRow]:
         yield RawRow(number + 1, "bad", f"not JSON: {error}")
 
 
-def _json_rows(file: IO[bytes]) -> Iterator[RawRow]:
-    for number, line in lines_of(file):
-        yield RawRow(number, "json", line)
-
-
 def _row(line: int, parse: Callable[..., dict[str, Any]], *what: Any) -> GoodRow | BadRow:
     try:
         return GoodRow(line, parse(*what))
@@ -236,17 +234,14 @@ def _cell(name: str, cell: str | None, lists: Collection[str]) -> Any:
     text = (cell or "").strip()
     if not text:
         return None
-    if name in lists and text.startswith("[") and text.endswith("]"):
+    is_list = name in lists and text.startswith("[") and text.endswith("]")
+    if is_list or (name == "reference" and text.startswith("{")):
         try:
             return parse(text)
         except (ValueError, RecursionError):
-            raise ValueError(
-                f'{name} is not a JSON list; write lists as ["one", "two"] (json.dumps), not as Python '
-                "prints them, or save the table as Parquet"
-            ) from None
-    if name == "reference" and text.startswith("{"):
-        try:
-            return parse(text)
-        except (ValueError, RecursionError):
-            return cell  # a text that only begins with a brace
+            if is_list:  # else it is a text that only begins with a brace
+                raise ValueError(
+                    f'{name} is not a JSON list; write lists as ["one", "two"] (json.dumps), not as Python '
+                    "prints them, or save the table as Parquet"
+                ) from None
     return cell

@@ -203,14 +203,13 @@ def _contexts(fields: Mapping[str, Any]) -> list[dict[str, Any]] | None:
             entry: dict[str, Any] = {"text": context}
         elif isinstance(context, dict):
             entry = dict(context)
-            other = next((name for name in _TEXT_OF_A_DOCUMENT if name in entry), None)
-            if "text" not in entry and other is not None:
-                text = entry.pop(other)
+            if "text" not in entry:
+                other = next((name for name in _TEXT_OF_A_DOCUMENT if name in entry), None)
+                if other is None:
+                    names = ", ".join(map(str, entry)) or "nothing"
+                    raise _BadRowError(f"context {number + 1} has no text; found {names}")
                 entry = {key: entry[key] for key in _KEPT if entry.get(key) is not None}
-                entry["text"] = text
-            elif "text" not in entry:
-                names = ", ".join(map(str, entry)) or "nothing"
-                raise _BadRowError(f"context {number + 1} has no text; found {names}")
+                entry["text"] = context[other]
         else:
             raise _BadRowError(f"context {number + 1} is {_type_name(context)}, not a text")
         if ids is not None:

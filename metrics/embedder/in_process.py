@@ -16,6 +16,12 @@ from ragmeter.metrics.errors import ConfigurationError
 
 from .embedder import Embedder, Numbers
 
+_FRAMEWORKS = (
+    ("embed_query", "embed_documents"),  # LangChain
+    ("get_query_embedding", "get_text_embedding_batch"),  # LlamaIndex
+)
+"""Methods for one question and for texts."""
+
 
 class InProcessEmbedder(Embedder):
     """An embedding model in this process, as an `Embedder`.
@@ -62,22 +68,9 @@ def _embed_with(source: Any) -> tuple[Callable[[list[str], bool], Any], bool]:
         return all(callable(getattr(source, name, None)) for name in methods)
 
     if not isinstance(source, type):
-        if has("embed_query", "embed_documents"):  # LangChain
-            return (
-                lambda texts, query: (
-                    [source.embed_query(text) for text in texts] if query else source.embed_documents(texts)
-                ),
-                True,
-            )
-        if has("get_query_embedding", "get_text_embedding_batch"):  # LlamaIndex
-            return (
-                lambda texts, query: (
-                    [source.get_query_embedding(text) for text in texts]
-                    if query
-                    else source.get_text_embedding_batch(texts)
-                ),
-                True,
-            )
+        for one, many in _FRAMEWORKS:
+            if has(one, many):
+                return partial(_embed, getattr(source, one), getattr(source, many)), True
         if has("embed"):
             return lambda texts, query: source.embed(texts, query=query), True
         if callable(source):
@@ -89,6 +82,10 @@ def _embed_with(source: Any) -> tuple[Callable[[list[str], bool], Any], bool]:
         "OpenAIEmbedder(...) from ragmeter.metrics.embedder, or a function from a list of texts to "
         "their vectors"
     )
+
+
+def _embed(one: Callable[[str], Any], many: Callable[[list[str]], Any], texts: list[str], query: bool) -> Any:
+    return [one(text) for text in texts] if query else many(texts)
 
 
 def _name_of(source: object) -> str:

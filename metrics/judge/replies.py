@@ -15,6 +15,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import Any
 
 from ragmeter.metrics.sample import THOUGHT_TAGS
@@ -114,17 +115,18 @@ def _only_object(text: str, groups: tuple[Group, ...], shown: str) -> dict[str, 
 
 def _only_value(text: str) -> tuple[str, Any]:
     """Return the one JSON value of a reply, as text and parsed."""
-    try:
+    with suppress(ValueError, RecursionError):
         # A thought mark inside a string does not count.
-        return text, _read_json(text, 0, whole=True)[0]
-    except (ValueError, RecursionError):
-        text = after_thinking(text)
+        value, end = _DECODER.raw_decode(text)
+        if end == len(text):
+            return text, value
+    text = after_thinking(text)
     beginning = _BEGINNING.search(text)
     if beginning is None:
         raise UnusableReplyError("the reply has no JSON object")
     start = beginning.start()
     try:
-        value, end = _read_json(text, start)
+        value, end = _DECODER.raw_decode(text, start)
     except (ValueError, RecursionError) as error:
         raise UnusableReplyError("the reply is not valid JSON") from error
     following = text[end:]
@@ -148,13 +150,6 @@ def _open_fences(text: str, end: int) -> list[str]:
         else:
             opened.insert(0, fence)
     return opened
-
-
-def _read_json(text: str, start: int, *, whole: bool = False) -> tuple[Any, int]:
-    value, end = _DECODER.raw_decode(text, start)
-    if whole and end < len(text):
-        raise ValueError("there is more")
-    return value, end
 
 
 def after_thinking(text: str) -> str:
@@ -184,7 +179,10 @@ def _read_group(body: Any, group: Group, tag: str) -> dict[str, Answer]:
     for said_id, answer in _entries(body, group):
         item_id = asked.get(said_id)
         if item_id is None:
-            _refuse_other_asks(said_id, tag)
+            if not said_id.startswith(tag):
+                raise UnusableReplyError("the reply answers another request")
+            if _EXAMPLE.fullmatch(said_id):
+                raise UnusableReplyError("the reply repeats the prompt's example")
             foreign = True
             continue
         before = answers.setdefault(item_id, answer)
@@ -195,13 +193,6 @@ def _read_group(body: Any, group: Group, tag: str) -> dict[str, Answer]:
     return {
         item_id: answer for item_id, answer in answers.items() if answer.known and item_id not in contradicted
     }
-
-
-def _refuse_other_asks(said_id: str, tag: str) -> None:
-    if not said_id.startswith(tag):
-        raise UnusableReplyError("the reply answers another request")
-    if _EXAMPLE.fullmatch(said_id):
-        raise UnusableReplyError("the reply repeats the prompt's example")
 
 
 def _entries(body: Any, group: Group) -> Iterable[tuple[str, Answer]]:

@@ -163,4 +163,4 @@ def _is_crud_marker(answer: str) -> bool:
 
 
 def _is_unanswerable(answer: str) -> bool:
-    return "".join(letter for letter in answer.casefold() if letter.isalnum()) in _MARKERS
+    return _word(answer.casefold()) in _MARKERS

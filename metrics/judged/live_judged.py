@@ -222,7 +222,10 @@ class LiveJudged(JudgedMetric):
             for chunk_id, text in asked.chunks.texts.items()
         )
         passages += passages_of(question=sample.question) + asked.answer_passages
-        found = {score.name: score for score in self._unjudgeable(sample)}
+        found = {
+            name: self.without_value(status, said, name).model_copy(update={"missing": missing})
+            for name, (status, said, missing) in obstacles(sample).items()
+        }
         wanted = set(self.score_names) - found.keys()
         answers: Mapping[str, Answer] = {}
         try:
@@ -235,11 +238,6 @@ class LiveJudged(JudgedMetric):
             wanted -= struck
         found |= {score.name: score for score in self._scores(asked, wanted, answers)}
         return tuple(found[name] for name in self.score_names)
-
-    def _unjudgeable(self, sample: RagSample) -> Iterator[Score]:
-        for name, (status, said, missing) in obstacles(sample).items():
-            score = self.without_value(status, said, name)
-            yield score.model_copy(update={"missing": missing})
 
     def _scores(self, asked: LiveQuestions, wanted: set[str], answers: Mapping[str, Answer]) -> Iterator[Score]:
         if "context_sufficiency" in wanted:
