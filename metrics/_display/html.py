@@ -74,6 +74,10 @@ def table(headings: Sequence[str], rows: Iterable[Sequence[str]], kind: str = ""
         f'<tr><th scope="row">{first}</th>{"".join(f"<td>{cell}</td>" for cell in cells)}</tr>'
         for first, *cells in rows
     )
+    return _scrolled(kind, head, body)
+
+
+def _scrolled(kind: str, head: str, body: str) -> str:
     return (
         f'<div class="scroll"><table class="{kind}"><thead><tr>{head}</tr></thead>'
         f"<tbody>{body}</tbody></table></div>"
@@ -141,10 +145,7 @@ def summary_table(summaries: Sequence[ScoreSummary], notes: Mapping[str, str] | 
             ("no value", ""),
         )
     )
-    return (
-        f'<div class="scroll"><table class="summary"><thead><tr>{head}</tr></thead>'
-        f"<tbody>{''.join(rows)}</tbody></table></div>"
-    )
+    return _scrolled("summary", head, "".join(rows))
 
 
 def rows_table(rows: Sequence[ShownRow], usual: Mapping[str, ScoreSummary]) -> str:
@@ -173,11 +174,8 @@ def rows_table(rows: Sequence[ShownRow], usual: Mapping[str, ScoreSummary]) -> s
     meanings = [f"{short}: {STATUS_MEANINGS[short]}" for short in STATUS_MEANINGS if short in seen]
     if "▼" in seen:
         meanings.insert(0, "▼: among the worst tenth of its score; coloured: among the worst quarter")
-    return (
-        f'<div class="scroll"><table class="rows"><thead><tr><th scope="col">request</th>{head}</tr></thead>'
-        f"<tbody>{body}</tbody></table></div>"
-        + (f'<p class="soft">{escape("; ".join(meanings))}</p>' if meanings else "")
-    )
+    legend = f'<p class="soft">{escape("; ".join(meanings))}</p>' if meanings else ""
+    return _scrolled("rows", f'<th scope="col">request</th>{head}', body) + legend
 
 
 def _question_cell(row: ShownRow) -> str:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import logging
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -141,16 +141,11 @@ class _Learned:
 
 
 class Capabilities:
-    """Levels of one endpoint, shared by all its calls. Thread-safe.
+    """Levels of one endpoint, shared by all its calls; `name` is for the log. Thread-safe."""
 
-    Args:
-        name: The judge's model and host, for the log.
-        clock: Monotonic seconds.
-    """
-
-    def __init__(self, name: str, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, name: str) -> None:
         self._name = name
-        self._clock = clock
+        self._clock = time.monotonic
         self._lock = fork.reentrant_lock()
         self._learned = {option: _Learned() for option in _LADDERS}
         self._on_trial = False

@@ -15,6 +15,7 @@ import re
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
+from itertools import count
 from typing import Any
 
 from ragmeter.metrics._connection.sent_text import sendable
@@ -131,16 +132,16 @@ def marker_for(secret: bytes, passages: Sequence[Passage]) -> str:
 
     It depends only on chunks and question if there are any, else on all texts.
     """
-    common = [passage for passage in passages if _is_common(passage.title)] or passages
+    # All metrics of one request show the question and its chunks.
+    common = [one for one in passages if one.title == "question" or one.title.startswith("chunk ")] or passages
     texts = [_body(passage, "") for passage in passages]
     seed = _bytes("\x00".join(_words(passage) for passage in common))
-    attempt = 0
-    while True:
+    for attempt in count():
         number = _pseudo_random(secret, seed + attempt.to_bytes(4, "big")) % 10**_MARKER_LENGTH
         marker = f"{number:0{_MARKER_LENGTH}}"
         if not any(marker in text for text in texts):
-            return marker
-        attempt += 1
+            break
+    return marker
 
 
 def tag_for(secret: bytes, prompt: str, passages: Sequence[Passage], ids: Collection[str]) -> str:
@@ -148,20 +149,11 @@ def tag_for(secret: bytes, prompt: str, passages: Sequence[Passage], ids: Collec
     texts = "\x00".join(f"{passage.title}\x00{_body(passage, '')}" for passage in passages)
     seed = _bytes("\x00".join([prompt, *ids, texts]))
     number = _pseudo_random(secret, seed)
-    letters = []
-    for _ in range(_TAG_LENGTH):
-        number, place = divmod(number, len(_LETTERS))
-        letters.append(_LETTERS[place])
-    return "".join(letters)
+    return "".join(_LETTERS[number // len(_LETTERS) ** place % len(_LETTERS)] for place in range(_TAG_LENGTH))
 
 
 def _pseudo_random(secret: bytes, seed: bytes) -> int:
     return int.from_bytes(hmac.new(secret, seed, sha256).digest()[:8], "big")
-
-
-def _is_common(title: str) -> bool:
-    """Return whether all metrics of one request show the text of that title."""
-    return title == "question" or title.startswith("chunk ")
 
 
 def _bytes(text: str) -> bytes:

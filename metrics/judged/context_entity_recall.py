@@ -103,7 +103,9 @@ class ContextEntityRecall(JudgedMetric):
             items = await self._common_entities(entities, chunks, inquiry)
             items = _unknown_unless_copied(items, reference)
         else:
-            items = _unknown_unless_copied(self._find_entities(entities, chunks), reference)
+            ids = [f"chunk-{chunk_id[1:]}" for chunk_id in chunks.texts]
+            items = entity_evidence(entities, list(chunks.texts.values()), ids)
+            items = _unknown_unless_copied(items, reference)
             if self.aliases:
                 items = await self._ask_about(items, reference, chunks, inquiry)
         verdicts = [item.verdict for item in items]
@@ -122,10 +124,6 @@ class ContextEntityRecall(JudgedMetric):
             ScoreItem(id=f"entity-{number}", verdict=entity in found, text=entity, reason="identical string")
             for number, entity in enumerate(entities, start=1)
         ]
-
-    def _find_entities(self, entities: Sequence[str], chunks: Chunks) -> list[ScoreItem]:
-        chunk_ids = [f"chunk-{chunk_id[1:]}" for chunk_id in chunks.texts]
-        return entity_evidence(entities, list(chunks.texts.values()), chunk_ids)
 
     async def _ask_about(
         self, items: list[ScoreItem], reference: str, chunks: Chunks, inquiry: Inquiry

@@ -28,16 +28,9 @@ from ._judged_metric import (
 
 
 def recall_label(value: float) -> str:
-    """Return the band of a recall, including lower ends.
-
-    ``complete`` [0.9, 1], ``mostly_complete`` [0.7, 0.9), ``incomplete`` [0.5, 0.7),
-    ``insufficient`` [0, 0.5).
-    """
-    if value >= 0.9:
-        return "complete"
-    if value >= 0.7:
-        return "mostly_complete"
-    return "incomplete" if value >= 0.5 else "insufficient"
+    """Return the band of a recall."""
+    bands = {0.9: "complete", 0.7: "mostly_complete", 0.5: "incomplete"}
+    return next((word for least, word in bands.items() if value >= least), "insufficient")
 
 
 @dataclass(frozen=True)
@@ -109,7 +102,7 @@ def recall_items(units: Sequence[str], question: str, reference: str, chunks: Ch
 def recall_without_chunks(metric: JudgedMetric, units: Sequence[str], unit: Unit) -> Score:
     """Return 0.0: without chunks no unit can be attributed."""
     items = [
-        ScoreItem(id=f"{unit}-{number}", verdict=False, text=text, reason="no chunk has text")
+        ScoreItem(f"{unit}-{number}", False, text, reason="no chunk has text")
         for number, text in enumerate(units, start=1)
     ]
     return metric.score(

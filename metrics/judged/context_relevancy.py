@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import count
 
 from ragmeter.metrics.judge.protocol import Answer, Ask, Group, Item, Passage
 from ragmeter.metrics.sample import RagSample
@@ -26,15 +27,8 @@ class Statements:
     @classmethod
     def of(cls, by_chunk: Mapping[str, Sequence[str]]) -> Statements:
         """Number the statements of each chunk."""
-        lines: dict[str, tuple[tuple[str, str], ...]] = {}
-        number = 0
-        for chunk_id, texts in by_chunk.items():
-            numbered: list[tuple[str, str]] = []
-            for text in texts:
-                number += 1
-                numbered.append((f"s{number}", text))
-            lines[chunk_id] = tuple(numbered)
-        return cls(lines)
+        numbers = count(1)
+        return cls({one: tuple((f"s{next(numbers)}", text) for text in by_chunk[one]) for one in by_chunk})
 
     @classmethod
     def sentences_of(cls, chunks: Chunks) -> Statements:
@@ -57,24 +51,14 @@ class Statements:
         items: list[ScoreItem] = []
         for rank, chunk_id in enumerate(chunks.ids, start=1):
             lines = self.lines.get(chunk_id, ()) if chunk_id is not None else ()
-            own: list[bool | None] = []
-            parts: list[ScoreItem] = []
+            own = [answers[line_id].verdict for line_id, _ in lines]
+            found = f"{own.count(True)} of {len(own)}" if own else "no statement"
+            share = own.count(True) / len(own) if own and None not in own else None
+            items.append(ScoreItem(f"chunk-{rank}", None, reason=found, value=share))
             for number, (line_id, text) in enumerate(lines, start=1):
-                answer = answers[line_id]
-                own.append(answer.verdict)
-                item_id = f"chunk-{rank}.{unit}-{number}"
-                parts.append(ScoreItem(item_id, answer.verdict, text, reason=answer.reason))
-            known = bool(own) and None not in own
-            items.append(
-                ScoreItem(
-                    id=f"chunk-{rank}",
-                    verdict=None,
-                    reason=f"{own.count(True)} of {len(own)}" if own else "no statement",
-                    value=own.count(True) / len(own) if known else None,
-                )
-            )
+                item_id, answer = f"chunk-{rank}.{unit}-{number}", answers[line_id]
+                items.append(ScoreItem(item_id, answer.verdict, text, reason=answer.reason))
             verdicts += own
-            items += parts
         return verdicts, items
 
 

@@ -90,23 +90,21 @@ class Faithfulness(UnitMetric):
     async def _without_chunks(self, answer: str, units: list[str], inquiry: Inquiry) -> Score:
         """After an empty retrieval every claim is unsupported: only ask whether there is one."""
         lines = number_units("a", units)
-        claims: list[object] = [True] * len(units)
+        claims: list[bool | None] = [True] * len(units)
         if self.unit == "sentence":
             items = tuple(Item(item_id, (answer, unit)) for item_id, unit in lines.items())
             group = Group("lines", items, compact=True, reasons=False)
             passage = Passage("answer", lines=tuple(lines.items()))
             reply = await inquiry.ask(Ask(self.name, "claims_only", (passage,), (group,)))
-            claims = [reply.answers[item_id].value for item_id in lines]
-        evidence = [
-            ScoreItem(
-                id=f"{self.unit}-{number}",
-                verdict=False if claim is True else None,
-                text=unit,
-                evidence=None if claim is None else "absent" if claim is True else "no_claim",
-            )
-            for number, (claim, unit) in enumerate(zip(claims, units, strict=True), start=1)
-        ]
-        return unsupported_score(self, evidence)
+            claims = [reply.answers[item_id].verdict for item_id in lines]
+        words = {True: "absent", False: "no_claim", None: None}
+        return unsupported_score(
+            self,
+            [
+                ScoreItem(f"{self.unit}-{number}", False if claim else None, unit, words[claim])
+                for number, (claim, unit) in enumerate(zip(claims, units, strict=True), start=1)
+            ],
+        )
 
 
 def support_evidence(unit: str, lines: Mapping[str, str], answers: Mapping[str, Answer]) -> list[ScoreItem]:

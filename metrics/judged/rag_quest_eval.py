@@ -124,9 +124,7 @@ class RagQuestEval(JudgedMetric):
         return {pair[0]: pair[1] for pair in pairs.value if isinstance(pair, tuple) and pair[1] is not None}
 
     def _scores(self, scores: QuestEvalScores, items: list[ScoreItem]) -> tuple[Score, Score]:
-        answered = len(scores.f1)
-        total = len(items)
-        said = f"{answered} of {total} questions answered"
+        said = f"{len(scores.f1)} of {len(items)} questions answered"
         if scores.unknown:
             said += f", {scores.unknown} unknown"
         made = []
@@ -138,7 +136,7 @@ class RagQuestEval(JudgedMetric):
                 value = bounds[0] if self.unknown_as == 0 else None  # noqa: PLW2901 -- the default
                 made.append(self.score(name, value, "partial", items=items, bounds=bounds, said=said))
             elif value is None:
-                why = said if total else "the reference answers no question"
+                why = said if items else "the reference answers no question"
                 made.append(self.score(name, None, "undefined", items=items, said=why))
             else:
                 made.append(self.score(name, value, items=items, said=said))
@@ -153,17 +151,11 @@ def _evidence(
 ) -> list[ScoreItem]:
     items: list[ScoreItem] = []
     for number, (item_id, question) in enumerate(questions.items(), start=1):
-        answer = answers[item_id]
+        answer, f1 = answers[item_id], scores.f1.get(item_id)
+        verdict = f1 is not None if answer.known else None
         said = answer.value if isinstance(answer.value, str) else None
-        expected = f"the reference says: {reference_answers[item_id]}"
-        items.append(
-            ScoreItem(
-                id=f"question-{number}",
-                verdict=item_id in scores.f1 if answer.known else None,
-                text=question,
-                evidence=said,
-                reason="; ".join(filter(None, (expected, None if answer.known else answer.reason))),
-                value=scores.f1.get(item_id),
-            )
-        )
+        why = f"the reference says: {reference_answers[item_id]}"
+        if answer.reason and not answer.known:
+            why += f"; {answer.reason}"
+        items.append(ScoreItem(f"question-{number}", verdict, question, said, why, f1))
     return items
