@@ -69,6 +69,11 @@ def _as_contexts(value: Any) -> Any:
     return value
 
 
+_Contexts = Annotated[
+    tuple[Annotated[RetrievedContext, BeforeValidator(_as_context)], ...], BeforeValidator(_as_contexts)
+]
+
+
 def _as_texts(value: Any) -> Any:
     return (value,) if isinstance(value, str) else value
 
@@ -173,16 +178,9 @@ class RagSample(BaseModel):
 
     question: str | None
     """The user's question, not a rewritten query. None: unknown."""
-    contexts: (
-        Annotated[
-            tuple[Annotated[RetrievedContext, BeforeValidator(_as_context)], ...], BeforeValidator(_as_contexts)
-        ]
-        | None
-    ) = None
+    contexts: _Contexts | None = None
     """The contexts that reached the model, in order."""
-    carried: Annotated[
-        tuple[Annotated[RetrievedContext, BeforeValidator(_as_context)], ...], BeforeValidator(_as_contexts)
-    ] = ()
+    carried: _Contexts = ()
     """Other parts of the prompt that support an answer: chunks of earlier turns, and the whole context if its
     documents cannot be identified."""
     contexts_by: ContextsBy = "given"

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Hashable, Sequence
 from contextvars import copy_context
 from dataclasses import dataclass, field
@@ -102,7 +102,7 @@ class BatchedModel(ABC, Generic[I, R]):
         self._breaker = CircuitBreaker(name, whose=self.whose)
         self._lock = fork.lock()
         self._known: BoundedTable[bytes, R] = BoundedTable(max_entries=max_known, max_size=self.max_bytes)
-        self._counts = {"calls": 0, "items": 0, "remembered": 0, "failed": 0}
+        self._counts = Counter(calls=0, items=0, remembered=0, failed=0)
         self._loops: PerLoop[_OnLoop[I, R]] = PerLoop(_OnLoop)
         self._thread = BackgroundThread(f"ragmeter-{self.whose}")
 
@@ -176,8 +176,7 @@ class BatchedModel(ABC, Generic[I, R]):
 
     def _count(self, **counts: int) -> None:
         with self._lock:
-            for name, number in counts.items():
-                self._counts[name] += number
+            self._counts.update(counts)
 
     def _dispatch(self, here: _OnLoop[I, R]) -> None:
         here.is_called = False

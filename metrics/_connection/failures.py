@@ -17,7 +17,6 @@ from typing import Any
 from ragmeter.metrics._process.retry import asked_pause_s
 
 _LONGEST_ASKED_S = 3600.0
-"""Longest requested pause to respect, in seconds."""
 _STATUS_TYPES = {
     401: "authentication",
     403: "permission",
@@ -239,27 +238,21 @@ def _kind(status: int | None, words: _ErrorWords, retry_after_s: float | None) -
 
 def _is_too_long(text: str) -> bool:
     plain = text.replace("`", "")
-    if _TOO_LONG.search(plain):
-        return True
     # The length of the reply is another limit: then the cap is to be stepped down.
-    return not _OWN["cap"].search(plain) and _TOO_MANY_TOKENS.search(plain) is not None
+    in_tokens = not _OWN["cap"].search(plain) and _TOO_MANY_TOKENS.search(plain)
+    return bool(_TOO_LONG.search(plain) or in_tokens)
 
 
 def _no_money(words: _ErrorWords, retry_after_s: float | None) -> bool:
-    if _NO_MONEY.search(words.text):
-        return True
     # A quota that is renewed has a time, or an exhausted resource in the message.
-    return (
-        "exceeded your current quota" in words.text
-        and retry_after_s is None
-        and "resource_exhausted" not in words.text
-    )
+    is_renewed = retry_after_s is not None or "resource_exhausted" in words.text
+    is_used_up = "exceeded your current quota" in words.text and not is_renewed
+    return is_used_up or _NO_MONEY.search(words.text) is not None
 
 
 def _refused_feature(status: int, words: _ErrorWords) -> OptionRefusal | None:
     if status >= 500 and status != 501:
-        named = tuple(option for option in _named_options(words) if option == "format")
-        return OptionRefusal(named) if named else None
+        return OptionRefusal(("format",)) if "format" in _named_options(words) else None
     if status == 404 and _NO_ROUTE.search(words.text):
         return OptionRefusal()
     if status not in _OPTIONS:
@@ -271,17 +264,11 @@ def _refused_feature(status: int, words: _ErrorWords) -> OptionRefusal | None:
 
 def _named_options(words: _ErrorWords) -> tuple[str, ...]:
     """Return the named options; if the server points at one, only that."""
-    pointed = tuple(
-        option for option, name in _LOOSE.items() if any(name.search(place) for place in words.named)
-    )
-    if pointed:
-        return pointed
-    return tuple(
-        option
-        for option in _OPTION_NAMES
-        if (option in _OWN and _OWN[option].search(words.text))
-        or (option in _PLAIN and _PLAIN[option].search(words.text))
-    )
+    pointed = [option for option, name in _LOOSE.items() if any(map(name.search, words.named))]
+    in_text = [
+        o for o in _OPTION_NAMES if any(o in names and names[o].search(words.text) for names in (_OWN, _PLAIN))
+    ]
+    return tuple(pointed or in_text)
 
 
 _ADVICE = {

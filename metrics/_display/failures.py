@@ -11,7 +11,6 @@ from ragmeter.metrics.score import Score
 FAILED = ("judge_error", "timeout", "metric_error")
 """Statuses of scores that are missing because judge or metric failed."""
 _KINDS = 20
-"""Most kinds with an example."""
 
 
 class _Example(NamedTuple):

@@ -14,7 +14,7 @@ from ragmeter.metrics.errors import RagmeterError, UnknownMetricError
 from ragmeter.metrics.protocol import Metric
 from ragmeter.metrics.registry import known_metrics, resolve_metrics
 
-_SECTION = re.compile(r"^([A-Z][A-Za-z ]+):(?: |$)")
+_SECTIONS = re.compile(r"^(?=[A-Z][A-Za-z ]+:(?: |$))", re.MULTILINE)
 _LEFT_OUT = frozenset({"Args", "Raises", "Attributes", "Prompts"})
 
 
@@ -56,15 +56,9 @@ def meaning_of(name: str) -> Meaning | None:
 
 def said_of(metric: Metric) -> Meaning:
     """Return the description of a metric."""
-    lines: list[str] = []
-    skipping = False
-    for line in (inspect.getdoc(type(metric)) or "").splitlines():
-        section = _SECTION.match(line)
-        if section:
-            skipping = section[1] in _LEFT_OUT
-        if not skipping:
-            lines.append(line)
-    says = "\n".join(lines).replace("``", "`").strip()
+    text, *sections = _SECTIONS.split(inspect.getdoc(type(metric)) or "")
+    kept = [section for section in sections if section.partition(":")[0] not in _LEFT_OUT]
+    says = "".join([text, *kept]).replace("``", "`").strip()
     return Meaning(
         metric=metric.name,
         scores=metric.score_names,

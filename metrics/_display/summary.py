@@ -172,11 +172,8 @@ class Summarizer:
 
     def summaries(self, *, interval: bool = True, order: Sequence[str] = ()) -> list[ScoreSummary]:
         """Return the summaries by name: first those in `order`, the others in order of first appearance."""
-        return [
-            self._summary(name, self._values[name], interval=interval)
-            for name in dict.fromkeys((*order, *self._values))
-            if name in self._values
-        ]
+        names = [name for name in dict.fromkeys((*order, *self._values)) if name in self._values]
+        return [self._summary(name, self._values[name], interval=interval) for name in names]
 
     def _summary(self, name: str, found: ScoreValues, *, interval: bool) -> ScoreSummary:
         # Sorted: rows that are scored at the same time end in any order, and the random draws of the interval

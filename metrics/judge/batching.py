@@ -47,9 +47,7 @@ class _OpenAsk:
     not_taken: dict[str, Answer] = field(default_factory=dict)
     """Answers by id that should be quotations but are not in their text."""
     halving: Halving = field(default_factory=halving)
-    """Of its request."""
     was_cut_off: bool = False
-    """Whether a reply was."""
     fitting: int = _MOST_ITEMS
     """Size of a successful call after a cut-off reply, in ids."""
 

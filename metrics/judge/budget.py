@@ -50,6 +50,8 @@ class Reservation:
     """The cost of its estimated tokens."""
     held_cost: float = 0.0
     """The cost reserved for it until it is settled."""
+    window: str = ""
+    """The window of a shared budget in which it is booked: `at` is the second of that Redis' clock."""
 
 
 _LIMITS = ("calls_per_minute", "tokens_per_minute", "cost_per_minute", "max_cost")

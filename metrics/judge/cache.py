@@ -16,6 +16,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
+from pydantic import TypeAdapter
+
+from ragmeter.metrics._connection.sent_text import sendable
 from ragmeter.metrics._process import fork
 from ragmeter.metrics._process.background_thread import BackgroundThread
 from ragmeter.metrics._process.bounded_table import BoundedTable
@@ -31,6 +34,7 @@ _LONGEST_WAIT_S = 1.0
 _MOST_WAITING = 10_000
 """Most answers that wait to be written; further ones are stored in memory only."""
 _CLOSING_S = 2.0
+_ROW: TypeAdapter[tuple[AnswerValue, str | None]] = TypeAdapter(tuple[AnswerValue, str | None])
 
 
 class _AnswerStore(Protocol):
@@ -190,43 +194,14 @@ class JudgeCache:
 
 
 def _encode(answer: Answer) -> str:
-    text = json.dumps([answer.value, answer.reason], ensure_ascii=False)
-    # A lone surrogate becomes its JSON escape: SQLite accepts only UTF-8.
-    return text.encode("utf-8", "backslashreplace").decode("utf-8")
+    # A lone surrogate becomes a question mark: SQLite accepts only UTF-8.
+    return sendable(json.dumps([answer.value, answer.reason], ensure_ascii=False))
 
 
 def _decode(text: str) -> Answer | None:
     """Return the answer in a row; None for a row of another shape."""
     try:
-        row = json.loads(text)
-    except (ValueError, RecursionError):
+        value, reason = _ROW.validate_json(text, strict=True)
+    except ValueError:
         return None
-    if not isinstance(row, list) or len(row) != 2:
-        return None
-    value, reason = row
-    if not (reason is None or isinstance(reason, str)) or not _is_value(value):
-        return None
-    return Answer(known=True, value=_tuples(value), reason=reason)
-
-
-def _is_value(value: Any) -> bool:
-    if value is None or isinstance(value, (bool, str)):
-        return True
-    return isinstance(value, list) and (
-        all(isinstance(part, str) for part in value) or all(_is_pair(part) for part in value)
-    )
-
-
-def _is_pair(part: Any) -> bool:
-    return (
-        isinstance(part, list)
-        and len(part) == 2
-        and isinstance(part[0], str)
-        and (part[1] is None or isinstance(part[1], str))
-    )
-
-
-def _tuples(value: Any) -> AnswerValue:
-    if isinstance(value, list):
-        return tuple(_tuples(part) for part in value)  # type: ignore[return-value]
-    return value  # type: ignore[no-any-return]
+    return Answer(known=True, value=value, reason=reason)

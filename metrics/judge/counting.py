@@ -50,8 +50,7 @@ class JudgeRecord:
     def report_items(self, hits: int, misses: int) -> None:
         """Count items answered from the cache, and items asked."""
         with self._lock:
-            self._counts["cache_hits"] += hits
-            self._counts["cache_misses"] += misses
+            self._counts.update(cache_hits=hits, cache_misses=misses)
 
     def stats(self, cost: float) -> JudgeStats:
         """Return all current counts."""

@@ -28,11 +28,9 @@ from .counting import JudgeRecord
 from .protocol import JudgeCall, JudgeError, Usage
 
 _MOST_REPLY_BYTES = 4 * 2**20
-"""Longest reply to read."""
 _LONGEST_PAUSE_S = 20.0
 """Longest pause between two attempts, unless the endpoint asks for more."""
 _MOST_STEPS = 6
-"""Most step-downs of one call."""
 _FIRST_OUTPUT = 100
 """Expected completion tokens of a call before any were observed."""
 _MEMORY = 0.1
@@ -56,11 +54,9 @@ class _EndpointCall:
     """Whether the breaker admitted it and waits for its outcome."""
     reservation: Reservation | None = None
     posts: int = 0
-    """Posts so far."""
     retries: int = 0
     """Attempts that failed and were followed by a pause, without step-downs."""
     usage: Usage = field(default_factory=Usage)
-    """The use of the posts."""
     cached_tokens: int = 0
     starved: Completion | None = None
     """The reply that had no room because of thinking."""

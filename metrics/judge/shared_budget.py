@@ -46,13 +46,6 @@ def settings_key(name: str) -> str:
     return f"ragmeter:{{judge-budget:{name}}}:settings"
 
 
-class _Booking(Reservation):
-    """A call that Redis admitted: `at` is the second of its clock."""
-
-    window: str = ""
-    """The window in which it is booked."""
-
-
 class SharedBudget(JudgeBudget):
     """Limits the cost of a judge over all processes with the same budget name in the same Redis.
 
@@ -240,7 +233,7 @@ class SharedBudget(JudgeBudget):
             self._cost += cost
             held, took = _billionths(reservation.held_cost), _billionths(cost)
             self._note(0, tokens - reservation.tokens, took - held, 0)
-            if isinstance(reservation, _Booking):
+            if reservation.window:
                 reservation.settled = True
                 estimated = reservation.estimated_tokens
                 booked = (_SCRIPT, 2, *self._keys, "settle", self._limit_for_good())
@@ -302,15 +295,15 @@ class SharedBudget(JudgeBudget):
             mine = self._in_books[_CAME]
             self._part = mine / max(came, mine) if mine > 0 else None
             if wait_ms == 0:
-                reservation = _Booking(
+                reservation = Reservation(
                     second,
                     wanted.tokens,
                     wanted.held,
                     estimated_tokens=wanted.tokens,
                     estimated_cost=wanted.cost,
                     held_cost=wanted.held,
+                    window=window,
                 )
-                reservation.window = window
                 self._note(1, wanted.tokens, _billionths(wanted.held), 0)
                 return reservation
         self._wait = wait_ms / 1000

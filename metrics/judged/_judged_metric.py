@@ -36,7 +36,6 @@ from .prompts import load_prompt
 _MOST_NAMED = 5
 """Most items that a score describes in words; the others are only in its evidence."""
 _MOST_QUOTED = 100
-"""Longest text of an item in an explanation, in characters."""
 
 Unit = Literal["sentence", "claim"]
 """``sentence``: ragmeter splits the text, so the denominator never moves. ``claim``: the judge splits it."""

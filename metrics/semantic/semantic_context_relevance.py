@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from ragmeter.metrics.judge.protocol import Judge
 
 _MOST_QUOTED = 100
-"""Longest quotation of a chunk in the explanation, in characters."""
 
 
 @dataclass(frozen=True)
