@@ -74,10 +74,10 @@ def table(headings: Sequence[str], rows: Iterable[Sequence[str]], kind: str = ""
         f'<tr><th scope="row">{first}</th>{"".join(f"<td>{cell}</td>" for cell in cells)}</tr>'
         for first, *cells in rows
     )
-    return _scrolled(kind, head, body)
+    return _scroll_box(kind, head, body)
 
 
-def _scrolled(kind: str, head: str, body: str) -> str:
+def _scroll_box(kind: str, head: str, body: str) -> str:
     return (
         f'<div class="scroll"><table class="{kind}"><thead><tr>{head}</tr></thead>'
         f"<tbody>{body}</tbody></table></div>"
@@ -145,7 +145,7 @@ def summary_table(summaries: Sequence[ScoreSummary], notes: Mapping[str, str] | 
             ("no value", ""),
         )
     )
-    return _scrolled("summary", head, "".join(rows))
+    return _scroll_box("summary", head, "".join(rows))
 
 
 def rows_table(rows: Sequence[ShownRow], usual: Mapping[str, ScoreSummary]) -> str:
@@ -175,7 +175,7 @@ def rows_table(rows: Sequence[ShownRow], usual: Mapping[str, ScoreSummary]) -> s
     if "▼" in seen:
         meanings.insert(0, "▼: among the worst tenth of its score; coloured: among the worst quarter")
     legend = f'<p class="soft">{escape("; ".join(meanings))}</p>' if meanings else ""
-    return _scrolled("rows", f'<th scope="col">request</th>{head}', body) + legend
+    return _scroll_box("rows", f'<th scope="col">request</th>{head}', body) + legend
 
 
 def _question_cell(row: ShownRow) -> str:

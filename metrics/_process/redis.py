@@ -266,10 +266,12 @@ class RedisLine:
         from redis.exceptions import NoScriptError, RedisError  # noqa: PLC0415 -- optional dependency
 
         try:
-            answers = self._run_pipeline([_written(command) for command in commands])
+            answers = self._run_pipeline([_wire_command(command) for command in commands])
             unknown = [n for n, one in enumerate(answers) if isinstance(one, NoScriptError)]
             if unknown:
-                again = self._run_pipeline([_written(commands[number], in_full=True) for number in unknown])
+                again = self._run_pipeline(
+                    [_wire_command(commands[number], in_full=True) for number in unknown]
+                )
                 for number, one in zip(unknown, again, strict=True):
                     answers[number] = one
         except (RedisError, OSError, ValueError, TypeError, LookupError, AttributeError) as error:
@@ -295,7 +297,7 @@ def _pass_on(unwanted: Callable[[Answers], None], answer: Future[Answers]) -> No
         unwanted(answer.result())
 
 
-def _written(command: Command, *, in_full: bool = False) -> Command:
+def _wire_command(command: Command, *, in_full: bool = False) -> Command:
     script, *arguments = command
     if not isinstance(script, Script):
         return command

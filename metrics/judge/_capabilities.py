@@ -123,7 +123,7 @@ class RequestForm:
 
 
 @dataclass(slots=True)
-class _Learned:
+class _OptionState:
     """What is known of one option."""
 
     level: int = 0
@@ -147,7 +147,7 @@ class Capabilities:
         self._name = name
         self._clock = time.monotonic
         self._lock = fork.reentrant_lock()
-        self._learned = {option: _Learned() for option in _LADDERS}
+        self._learned = {option: _OptionState() for option in _LADDERS}
         self._on_trial = False
         self.states_usage: bool | None = None
         """Whether the endpoint reports token counts; None: unknown."""
