@@ -39,7 +39,7 @@ _HAN_DATE = re.compile(r"(?:(?<!\d)(\d{4}) ?年 ?)?(?<!\d)(\d{1,2}) ?月(?: ?(\d
 _HAN_DATE_IN_HAN = re.compile(
     r"(?:[〇零一二三四五六七八九]{4}年)?[一二三四五六七八九十]{1,2}月(?:[一二三四五六七八九十]{1,3}[日号號])?"
 )
-_DIGIT = re.compile(r"\d|[〇零一二三四五六七八九十][年月日]")
+_DIGIT = re.compile("[0-9〇零一二三四五六七八九十](?:(?<=[0-9])|[年月日])")
 _ANY_MONTH = read_pattern("dates.any_month")
 _NUMBER = re.compile(r"\d+")
 _REACH = 40

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator
 
 _DESIGNATION = re.compile(
-    r"(?<![A-Za-zА-Яа-яЁё\d-])([A-ZА-ЯЁ][^\W\d_]{0,9})(-?)(\d+(?:\.\d+)*[A-Za-z]?)(?![A-Za-zА-Яа-яЁё\d-])"
+    r"([A-ZА-ЯЁ](?<![A-Za-zА-Яа-яЁё\d-].)[^\W\d_]{0,9})(-?)(\d+(?:\.\d+)*[A-Za-z]?)(?![A-Za-zА-Яа-яЁё\d-])"
 )
 _LONG = 3
 """Least number of digits after a single letter: H2 and B12 are no designations."""

@@ -33,10 +33,10 @@ _DASHES = str.maketrans(dict.fromkeys("‑–‐‒−—", "-"))
 _SPACES = re.compile(r"\s+")
 _DEGREE = re.compile(r"(?<=[0-9])\s?º")
 # Texts are cleaned: digits are those from 0 to 9, which are found several times faster than digits of any
-# script.
-_NUMBER = re.compile("[0-9]+(?:[.,][0-9]+)*")
+# script.  A pattern that begins with a set of characters jumps to them: half the time.
+_NUMBER = re.compile("[0-9][0-9]*(?:[.,][0-9]+)*")
 _POINTS = re.compile("[.,]")
-_SPACED = re.compile(r"(\d{1,3}(?:[ \u00a0\u2009\u202f'’]\d{3})+)(?!\d)(?:[.,](\d+))?")
+_SPACED = re.compile("([0-9][0-9]{0,2}(?:[ \u00a0\u2009\u202f'’][0-9]{3})+)(?![0-9])(?:[.,]([0-9]+))?")
 _GROUPED = re.compile(r"\d{1,3}(?:,\d{3})+")
 _NO_WHOLE = re.compile(r"\.(?<![\w.,]\.)([0-9]*[1-9])")
 """The fraction of .05."""
@@ -44,7 +44,7 @@ _HEDGE = read_pattern("facts.hedge")
 _ADDED = read_pattern("facts.added")
 _SEPARATORS = ".,'’"
 """Separators of digits other than white space."""
-_WITHOUT = str.maketrans("", "", _SEPARATORS + string.whitespace)
+_WITHOUT = (_SEPARATORS + string.whitespace).encode()
 _SEPARATOR = rf"[{_SEPARATORS}\s]?"
 _WRITTEN = {str(value): f"{value}{written}" for value, written in enumerate(HAN_DIGITS)}
 _WRITTEN["1"] += "十"
@@ -55,7 +55,7 @@ _MOST_NUMBERS = 50
 """Most numbers of a sentence, and places of one, that are looked up: a table of thousands stays linear."""
 _MOST_PAIRED = 12
 """Most numbers of a sentence for sums and percentages."""
-_YEARS = re.compile(r"(?<!\d)(\d{1,3})(?: years?| ?год| ?лет| ?年)")
+_YEARS = re.compile("([0-9](?<![0-9]{2})[0-9]{0,2})(?: years?| ?год| ?лет| ?年)")
 _SHARE = re.compile(r"(\w+) (?:out of|in(?: every)?|из(?: каждых)?) (\w+)")
 _FRACTION = re.compile(r"(?<![\d/.,])(\d{1,2})/(\d{1,2})(?![\d/.,])")
 _ORDINAL = re.compile(r"\d(?:st|nd|rd|th)\b|\bперв|\d-[а-я]|第")
@@ -66,7 +66,7 @@ _CENTURY = re.compile(r"centur|век|столет|\bвв?\.|世纪")
 _SHORT = 2
 _UPPER = "A-ZÀ-ÖØ-ÞА-ЯЁ"
 _NAME = re.compile(
-    rf"(?<![^\W_])[{_UPPER}][\w.'’-]*(?:(?: (?:of|the|and|de|von|van|der|al|и))*[ ][{_UPPER}][\w.'’-]*)*"
+    rf"[{_UPPER}](?<![^\W_].)[\w.'’-]*(?:(?: (?:of|the|and|de|von|van|der|al|и))*[ ][{_UPPER}][\w.'’-]*)*"
 )
 _NO_LETTERS = re.compile(r"\W+")
 _BEFORE_NAME = re.compile(r"[a-zà-ÿа-яё0-9,]\Z")
@@ -276,7 +276,7 @@ class _Sources:
     def _bare(self) -> str:
         """The same without any separator of digits."""
         if self.low.isascii():
-            return self.low.translate(_WITHOUT)  # far slower for other text
+            return self.low.encode().translate(None, _WITHOUT).decode()
         bare = "".join(self.low.split())
         for separator in _SEPARATORS:
             bare = bare.replace(separator, "")

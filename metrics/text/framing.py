@@ -24,7 +24,6 @@ _REPLY = read_pattern("framing.reply")
 _WORD = re.compile(r"[^\W_]+")
 _AFTER_LEAD = " \t,:;，：；、—–-…"
 _HAN_FRAMING = read_pattern("framing.han_framing")
-_DIGIT = re.compile(r"\d")
 _LIST_MARK = read_pattern("framing.list_mark")
 _LABELS = read_pattern("framing.labels")
 """Numbers that only enumerate: of a step, a passage; and round the clock."""
@@ -32,6 +31,7 @@ _SHORT_NUMBER = re.compile(r"\d(?<!\d\d)\d{0,2}(?!\d)")
 """A number that may be one; begins with a digit, so that the search jumps to them."""
 _LISTED = re.compile(r"(?<![^\s:;,.：；，。])[(（]?(\d{1,2})[.)、）．](?![\d)])")
 """Numbers of list items within a line."""
+_MAY_BE_LISTED = re.compile("[0-9][.)、）．]")
 
 
 _FENCED = re.compile(r"^[ \t]*(```+|~~~+)(.*?)(?:^[ \t]*\1|\Z)", re.MULTILINE | re.DOTALL)
@@ -107,7 +107,7 @@ def _unlisted(known: Analysis) -> list[str]:
     counting: list[tuple[int, re.Match[str]]] = []
     left_out: list[tuple[int, re.Match[str]]] = []
     for at, text in enumerate(texts):
-        for one in _LISTED.finditer(text) if _DIGIT.search(text) else ():
+        for one in _LISTED.finditer(text) if _MAY_BE_LISTED.search(text) else ():
             number = int(one[1])
             if number == len(counting) + 1:
                 counting.append((at, one))

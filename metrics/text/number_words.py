@@ -66,7 +66,7 @@ def spelled_values(text: str, words: Iterable[str]) -> frozenset[str]:
         text: The text.
         words: Its words: most texts have none for a number, which takes a tenth of the search.
     """
-    if _EXACT.isdisjoint(words) and not any(stem in text for stem in _STEMS):
+    if _EXACT.isdisjoint(words) and not any(map(text.__contains__, _STEMS)):
         return frozenset()
     word, run = _run_pattern()
     found: set[str] = set()

@@ -46,7 +46,7 @@ _HAN = re.compile(
     rf"(?:{_HAN_PART} ?)?(?P<hour>{_HAN_NUMBER}) ?[{_HAN_HOURS}]"
     rf"(?P<rest>半|整|钟|([一三])刻|({_HAN_NUMBER})(分)?)?(?:[到至-](?P<last>{_HAN_NUMBER})[{_HAN_HOURS}])?"
 )
-_MERIDIEM = re.compile(r"\d ?[ap]\.?m(?!\w)")
+_MERIDIEM = re.compile(r"[0-9] ?[ap]\.?m(?!\w)")
 _SPELLED = re.compile("[a-zа-яё:]")
 """Every time but the Chinese ones has one of these."""
 _SIGNS = ("o'clock", "half past ", "quarter past ", "quarter to ", "noon", "midday", "midnight")
