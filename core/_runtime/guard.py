@@ -61,23 +61,20 @@ class ErrorLog:
         self._counts.add((component, 1))
         if self._may_log.allows((component, type(error).__name__)):
             try:
-                _log(component, error)
+                logger.error(
+                    "ragmeter contained an error in %s: %s. Your application is not affected; "
+                    "scores of this request may be missing. (further ones like it are counted, not "
+                    "logged, for %d s; where it was raised at DEBUG)",
+                    component,
+                    loggable(error),
+                    int(REPEAT_AFTER_S),
+                )
+                said = "%s in %s was raised here:\n%s"
+                logger.debug(said, type(error).__name__, component, Lines(_where(error)))
             except Exception:  # noqa: BLE001 -- standard error is closed, a handler of the host raises
                 self._counts.add(("logging", 1))
         for observer in tuple(_observers):
             observer(component, error)
-
-
-def _log(component: str, error: Exception) -> None:
-    logger.error(
-        "ragmeter contained an error in %s: %s. Your application is not affected; "
-        "scores of this request may be missing. (further ones like it are counted, not "
-        "logged, for %d s; where it was raised at DEBUG)",
-        component,
-        loggable(error),
-        int(REPEAT_AFTER_S),
-    )
-    logger.debug("%s in %s was raised here:\n%s", type(error).__name__, component, Lines(_where(error)))
 
 
 def _where(error: Exception) -> Iterator[str]:

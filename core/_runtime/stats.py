@@ -302,9 +302,6 @@ class NoDataWarning:
     """Warns once if adapters wait and nothing is captured, or nothing can be delivered.
 
     Checked when the meter's counters are read, as a metrics exporter does every minute: no thread, no timer.
-
-    Args:
-        clock: Monotonic seconds.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:

@@ -82,15 +82,10 @@ def start_elsewhere(start: Callable[[], None]) -> bool:
         _thread.start_new_thread(call, ())
     except RuntimeError:
         return False
-    if not _on_event_loop():
+    asyncio = sys.modules.get("asyncio")  # not imported for this
+    if asyncio is None or asyncio._get_running_loop() is None:  # noqa: SLF001 -- get_running_loop raises
         started.wait(PATIENCE_S)
     return True
-
-
-def _on_event_loop() -> bool:
-    """Return whether an asyncio loop runs on this thread, without importing asyncio."""
-    asyncio = sys.modules.get("asyncio")
-    return asyncio is not None and asyncio._get_running_loop() is not None  # noqa: SLF001 -- get_running_loop raises
 
 
 def is_ending() -> bool:

@@ -50,8 +50,9 @@ class Arrivals:
         self._slots: deque[tuple[float, int, int]] = deque()
         self._count = 0
         self._earlier = 0
-        self._busiest = 0
         self._since: float | None = None
+        self.busiest_minute = 0
+        """Arrivals in the busiest minute of the window that ended with the last call of `per_second`."""
 
     def add(self, now: float) -> None:
         """Count an arrival."""
@@ -68,30 +69,21 @@ class Arrivals:
         minute = self._earlier + count
         self._slots.append((number, count, minute))
         self._count += 1
-        self._busiest = max(self._busiest, minute)
+        self.busiest_minute = max(self.busiest_minute, minute)
 
     def per_second(self, now: float) -> float:
         """Return arrivals per second, within the window or since the first one."""
-        oldest = self._forget(now)
-        if self._since is None or not self._count:
-            return 0.0
-        # The oldest slot counts as a whole, so time starts at its beginning.
-        covered = now - max(self._since, oldest * SLOT_S)
-        return self._count / max(covered, SHORTEST_S)
-
-    def busiest_minute(self, now: float) -> int:
-        """Return the arrivals in the busiest minute of the window."""
-        self._forget(now)
-        return self._busiest
-
-    def _forget(self, now: float) -> float:
         oldest = (now - WINDOW_S) // SLOT_S
         known = len(self._slots)
         while self._slots and self._slots[0][0] < oldest:
             self._count -= self._slots.popleft()[1]
         if len(self._slots) < known:
-            self._busiest = max((minute for _, _, minute in self._slots), default=0)
-        return oldest
+            self.busiest_minute = max((minute for _, _, minute in self._slots), default=0)
+        if self._since is None or not self._count:
+            return 0.0
+        # The oldest slot counts as a whole, so time starts at its beginning.
+        covered = now - max(self._since, oldest * SLOT_S)
+        return self._count / max(covered, SHORTEST_S)
 
 
 class Admission:
@@ -135,7 +127,7 @@ class Admission:
             now = self._clock()
             # A burst has to fit into the budget of its minute, even if other minutes are quiet.
             arrivals_per_s = max(
-                self._arrivals.per_second(now), USED_SHARE * self._arrivals.busiest_minute(now) / MINUTE_S
+                self._arrivals.per_second(now), USED_SHARE * self._arrivals.busiest_minute / MINUTE_S
             )
             self._arrivals.add(now)
             budget_per_s = self._requests_per_second()

@@ -294,9 +294,14 @@ class Pipeline:
             for item in batch:
                 left -= 1
                 run = self._preparation.build(item)
-                if run is not None and self._is_wanted():
+                if run is None:
+                    continue
+                # The explaining log is a destination, too.
+                if self._exporting.any_delivers() or explanations.isEnabledFor(logging.DEBUG):
                     left += 1
                     built.append((run, item.candidate))
+                else:
+                    self._counters.count_drop("no_provider")
             scored = self._computes.compute([run.sample for run, _ in built], self._rest)
             for (run, candidate), scores in zip(built, scored, strict=True):
                 scores.update((one.name, one) for one in self._positions.of(run, scores.values()))
@@ -308,14 +313,6 @@ class Pipeline:
             # Counted even if an exception ends this thread.
             for _ in range(left):
                 self._counters.count_drop("error")
-
-    def _is_wanted(self) -> bool:
-        """Return whether a result reaches any destination; else count the request as dropped."""
-        # The explaining log is a destination, too.
-        if self._exporting.any_delivers() or explanations.isEnabledFor(logging.DEBUG):
-            return True
-        self._counters.count_drop("no_provider")
-        return False
 
     def _pass_on(
         self,

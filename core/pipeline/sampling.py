@@ -239,11 +239,7 @@ class JudgingSteps:
             self.now += detectors or judges
 
     def further(self, scores: Mapping[str, Score]) -> bool:
-        """Continue with the next step, after the metrics of `now`; return whether there is one.
-
-        Args:
-            scores: All scores of the request so far.
-        """
+        """Continue with the next step, after the metrics of `now`; return whether there is one."""
         later, self._later = self._later, ()
         names = (name for one in self.now if _is_detector(one) for name in one.score_names)
         value = _value(scores, next(names, ""))

@@ -84,7 +84,8 @@ class Preparation:
                 if run is None:
                     self._counters.withdraw()
                 else:
-                    run = self._with_reference(run)
+                    if self._references is not None:
+                        run = self._with_reference(run, self._references)
                     if self._redact is not None:
                         run = redacted_run(run, self._redact)
                 done = True
@@ -108,13 +109,13 @@ class Preparation:
             return redacted_scores(scores, self._redact)
         return without_texts(scores)
 
-    def _with_reference(self, run: RagRun) -> RagRun:
+    def _with_reference(self, run: RagRun, references: ReferenceSource) -> RagRun:
         sample = run.sample
-        if self._references is None or sample.reference is not None or sample.question is None:
+        if sample.reference is not None or sample.question is None:
             return run
         reference: Reference | None = None
         with self._reference_guard:
-            reference = self._references(sample.question)
+            reference = references(sample.question)
         if reference is None:
             return run
         return replace(run, sample=sample.model_copy(update={"reference": reference}))

@@ -92,7 +92,13 @@ class Holdings:
             slot: The current five-minute slot.
             expected: Most series that its scores need.
         """
-        workflow = self._workflows.get(name) or self._new_workflow(name, expected)
+        workflow = self._workflows.get(name)
+        if workflow is None:
+            # Once one workflow was rejected, all later ones are, even if a smaller one would still have fitted.
+            is_full = not self.room.has(expected) or len(self._workflows) >= self._most_workflows
+            self._is_full = self._is_full or is_full
+            name = OTHER if self._is_full else name
+            workflow = self._workflows.setdefault(name, _Workflow(name))
         if not segments:
             return workflow.name, (workflow.whole,)
         # A part may come to need as many series as its whole has. For the first request only the number of
@@ -109,15 +115,6 @@ class Holdings:
             placed = parts.place(value, slot, lambda: self.room.has(largest, VALUES_SHARE))
             found.append(parts.family(placed))
         return workflow.name, tuple(found)
-
-    def _new_workflow(self, name: str, expected: int) -> _Workflow:
-        """Return the named workflow if there is room for `expected` series, else `OTHER`."""
-        # Once one workflow was rejected, all later ones are, even if a smaller one would still have fitted.
-        self._is_full = (
-            self._is_full or not self.room.has(expected) or len(self._workflows) >= self._most_workflows
-        )
-        name = OTHER if self._is_full else name
-        return self._workflows.setdefault(name, _Workflow(name))
 
     def entries(self) -> Iterator[HeldSeries]:
         """Return every series with its key."""

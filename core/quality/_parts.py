@@ -42,7 +42,11 @@ class Parts:
         """Add a request; return the value it counts under. One more value may have series if `has_room`."""
         if slot != self._slot:
             self._turn(slot, has_room)
-        self._note(value)
+        if value in self._traffic or len(self._traffic) < MOST_REMEMBERED:
+            self._traffic[value] = self._traffic.get(value, 0.0) + 1.0
+        else:
+            # Misra and Gries: a frequent value is never lost.
+            self._traffic = {one: count - 1.0 for one, count in self._traffic.items() if count > 1.0}
         if value in self._counting or value == OTHER:
             return value
         if len(self._counting) < MOST_VALUES and (value in self._families or has_room()):
@@ -56,14 +60,6 @@ class Parts:
         if found is None:
             found = self._families[value] = SeriesFamily(is_part=True)
         return found
-
-    def _note(self, value: str) -> None:
-        traffic = self._traffic
-        if value not in traffic and len(traffic) >= MOST_REMEMBERED:
-            # Misra and Gries: a frequent value is never lost.
-            self._traffic = {one: count - 1.0 for one, count in traffic.items() if count > 1.0}
-            return
-        traffic[value] = traffic.get(value, 0.0) + 1.0
 
     def _turn(self, slot: int, has_room: Callable[[], bool]) -> None:
         """Every five minutes: decay old counts, and admit values that have become large."""

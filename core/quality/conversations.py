@@ -95,7 +95,12 @@ class Conversations:
         is_question = not conversation_id
         if is_question and not question:
             return None
-        self._close_silent(now)
+        while self._open and now - next(iter(self._open.values())).last_at > SILENCE_S:
+            self._open.popitem(last=False)
+        # Not before those that were left out are over: their earlier turns are unknown.
+        is_quiet = len(self._open) < MAX_OPEN // 4 and now - self._since > SILENCE_S
+        if self._one_in > 1 and is_quiet:
+            self._track_one_in(self._one_in // 2, now)
         name = hash((is_question, question if is_question else conversation_id))
         if name % self._one_in:
             return None
@@ -107,14 +112,6 @@ class Conversations:
         if len(self._open) > MAX_OPEN:
             self._track_one_in(2 * self._one_in, now)
         return found
-
-    def _close_silent(self, now: float) -> None:
-        while self._open and now - next(iter(self._open.values())).last_at > SILENCE_S:
-            self._open.popitem(last=False)
-        # Not before those that were left out are over: their earlier turns are unknown.
-        is_quiet = len(self._open) < MAX_OPEN // 4 and now - self._since > SILENCE_S
-        if self._one_in > 1 and is_quiet:
-            self._track_one_in(self._one_in // 2, now)
 
     def _track_one_in(self, number: int, now: float) -> None:
         self._one_in, self._since = number, now

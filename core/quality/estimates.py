@@ -164,11 +164,7 @@ def _html_of(found: Iterable[tuple[QualityKey | None, Estimate]]) -> str:
 
 
 def estimates_table(estimates: Mapping[str, Estimate]) -> str:
-    """Return a text table of estimates.
-
-    Args:
-        estimates: By label; empty: no label is shown.
-    """
+    """Return a text table of estimates by label; an empty label is not shown."""
     headings = (
         "",
         "mean",

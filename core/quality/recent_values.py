@@ -11,11 +11,7 @@ from bisect import bisect_left, bisect_right, insort
 
 
 class RecentValues:
-    """The last values, ordered by age and by size.
-
-    Args:
-        window: Most values, at 16 bytes each.
-    """
+    """The last values, at 16 bytes each, ordered by age and by size."""
 
     __slots__ = ("_by_age", "_next", "_sorted", "_window")
 

@@ -14,9 +14,8 @@ import uuid
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from opentelemetry import trace
 from opentelemetry.trace import SpanContext
@@ -91,8 +90,7 @@ class SubmittedSample:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class _RecordedRetrieval:
+class _RecordedRetrieval(NamedTuple):
     """One retrieval, recorded manually."""
 
     started_ns: int
@@ -104,8 +102,7 @@ class _RecordedRetrieval:
     top_k: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class _RecordedStage:
+class _RecordedStage(NamedTuple):
     """The output of a stage, recorded manually."""
 
     contexts: tuple[Any, ...]
@@ -164,15 +161,7 @@ class Request:
             given = as_contexts(contexts, "retrieved")
             began = started_ns if type(started_ns) is int and 0 < started_ns < now else self._last_ns
             self._recorded.append(
-                _RecordedRetrieval(
-                    started_ns=began or now,
-                    ended_ns=now,
-                    contexts=given,
-                    query=query,
-                    name=name,
-                    data_source_id=data_source_id,
-                    top_k=top_k,
-                )
+                _RecordedRetrieval(began or now, now, given, query, name, data_source_id, top_k)
             )
             self._last_ns = now
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextlib import suppress as ignoring
 from contextvars import ContextVar, Token
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from opentelemetry import context as otel_context
@@ -173,18 +173,16 @@ def parse_scope(note: object) -> RequestScope | None:
             f"the 'ragmeter' metadata is a {type(note).__name__}; pass a dictionary such as "
             "{'reference': {'answer': '...'}}"
         )
-    scope = RequestScope()
+    given: dict[str, Any] = {}
     extra: dict[str, Any] = {}
     for key, value in note.items():
         if key == "reference":
-            scope = replace(scope, reference=as_reference(value, "reference"))
+            given["reference"] = as_reference(value, "reference")
         elif key in _TEXT_KEYS:
             if value is not None:
-                changes: dict[str, Any] = {_TEXT_KEYS[key]: str(value)}
-                scope = replace(scope, **changes)
+                given[_TEXT_KEYS[key]] = str(value)
         elif key == "tags":
-            tags = (value,) if isinstance(value, str) else tuple(str(tag) for tag in value)
-            scope = replace(scope, tags=tags)
+            given["tags"] = (value,) if isinstance(value, str) else tuple(map(str, value))
         else:
             extra[str(key)] = value
-    return replace(scope, metadata=extra)
+    return RequestScope(**given, metadata=extra)

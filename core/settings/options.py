@@ -356,8 +356,7 @@ class Scoring:
         one_of("scoring", self.mode, "thread", "process", "queue")
         if self.redact is not None and not callable(self.redact):
             raise ConfigurationError(f"redact is {self.redact!r}; pass a function str -> str")
-        if not isinstance(self.verdict, (VerdictRules, type(None))):
-            raise ConfigurationError(f"verdict is {self.verdict!r}; pass ragmeter.VerdictRules(...)")
+        verdict_rules(self.verdict)
 
 
 def as_group(name: str, given: object, kind: type[T]) -> T:

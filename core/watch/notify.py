@@ -143,11 +143,7 @@ class Notifier:
             self._queue.put(_WaitingNotice(notice, claim))
 
     def take_up(self, *, last: bool = False) -> None:
-        """Queue expired claims of other processes, and changes that could not be claimed. May block.
-
-        Args:
-            last: The last call: notify even without a claim.
-        """
+        """Queue expired claims of others, and unclaimed changes; `last`: even without a claim. May block."""
         claims = self._claims
         if claims is None:
             return

@@ -146,7 +146,12 @@ class VersionWatch:
                 if len(seen.known) < MOST_VALUES
             ]
             if fresh:
-                self._note(service, fresh, at)
+                # Part of the current deployment, or a new one.
+                if not service.number or at - service.since > TOGETHER_S or not service.new.isdisjoint(fresh):
+                    service.number = 1 + sum(one.number for one in self._services.values())
+                    service.since = at
+                    service.new, service.told = set(), False
+                service.new.update(fresh)
             for key, value in versions.items():
                 self._count(service, key, value, at, request)
 
@@ -175,20 +180,8 @@ class VersionWatch:
             if is_before:
                 name.before.append(request)
 
-    def _note(self, service: _ServiceVersions, fresh: Sequence[str], at: float) -> None:
-        """Note names with a new value: as part of the current deployment, or as a new one."""
-        if not service.number or at - service.since > TOGETHER_S or not service.new.isdisjoint(fresh):
-            service.number = 1 + sum(one.number for one in self._services.values())
-            service.since = at
-            service.new, service.told = set(), False
-        service.new.update(fresh)
-
     def changes(self, now: float) -> Iterator[tuple[Change, Mapping[str, str]]]:
-        """Yield deployments that are worse than before, once each, with the resource of their service.
-
-        Args:
-            now: Unix seconds.
-        """
+        """Yield deployments that are worse than before, once each, with the resource of their service."""
         with self._lock:
             for service in self._services.values():
                 if not service.new or service.told:

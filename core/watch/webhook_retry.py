@@ -137,7 +137,8 @@ class WebhookRetry:
             return due - now
         old = [one for one in waiting if now - one.since >= PATIENCE_S]
         # Check all, as one may wait long behind others; those claimed by another server are dropped here.
-        lost = [one for one in waiting if one not in old and not self._is_ours(one)]
+        claimed = [one for one in waiting if one not in old and one.claim is not None]
+        lost = [one for one in claimed if not self._hold(one.claim or "")]
         self._remove(*old, *lost)
         self._give_up(old)
         left = [one for one in waiting if one not in (*old, *lost)]
@@ -206,9 +207,6 @@ class WebhookRetry:
         with self._lock:
             self._not_delivered += 1
         return True, None
-
-    def _is_ours(self, one: _PendingPost) -> bool:
-        return one.claim is None or self._hold(one.claim)
 
     def _remove(self, *gone: _PendingPost) -> None:
         with self._lock:

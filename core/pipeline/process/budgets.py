@@ -24,11 +24,7 @@ Granted = tuple[bool, float | None]
 
 
 class Bookkeeping:
-    """Reserves and settles for one worker at a time.
-
-    Args:
-        budgets: The budgets, by number.
-    """
+    """Reserves and settles for one worker at a time, by the numbers of the budgets."""
 
     def __init__(self, budgets: Sequence[JudgeBudget]) -> None:
         self._budgets = budgets

@@ -88,6 +88,11 @@ class Worker:
         Raises:
             WorkerError: The system refused to start it.
         """
+        output = 2  # our standard error, if there is one
+        try:
+            os.fstat(output)
+        except OSError:
+            output = subprocess.DEVNULL
         try:
             with ExitStack() as its:
                 ours, end = socket.socketpair()
@@ -104,8 +109,8 @@ class Worker:
                 self._process = subprocess.Popen(  # noqa: S603 -- our own interpreter
                     _command(interpreter, *numbers),
                     stdin=subprocess.DEVNULL,
-                    stdout=_stderr(),
-                    stderr=_stderr(),
+                    stdout=output,
+                    stderr=output,
                     # Telemetry of the worker is switched off.
                     env={**os.environ, "OTEL_SDK_DISABLED": "true", "RAGMETER_ENABLED": "false"},
                     pass_fds=numbers,
@@ -233,11 +238,7 @@ class Worker:
                 self._channel.close()
 
     def ending(self, error: Exception | None = None) -> str:
-        """Make sure it has ended, and describe how.
-
-        Args:
-            error: The error that showed it; None: the connection ended.
-        """
+        """Make sure it has ended, and describe how; an error that showed it may be a time-out."""
         hung = self._hangs or (str(error) if isinstance(error, TimeoutError) else "")
         self.end(0.0 if hung else 2.0)
         code = 0 if self._process is None else self._process.returncode
@@ -252,15 +253,6 @@ class Worker:
         self._ours.close()
         if self._process is not None:
             self._process.returncode = 0  # the parent waits for it
-
-
-def _stderr() -> int:
-    """Return the worker's output stream: our standard error, if there is one."""
-    try:
-        os.fstat(2)
-    except OSError:
-        return subprocess.DEVNULL
-    return 2
 
 
 _BOOTSTRAP = """

@@ -71,11 +71,7 @@ class ChunkCount:
 
 
 class ChunkCounts:
-    """The most frequently retrieved chunks.
-
-    Args:
-        most: Largest number of chunks.
-    """
+    """The most frequently retrieved chunks."""
 
     def __init__(self, most: int = MOST_CHUNKS) -> None:
         self._most = most

@@ -46,11 +46,7 @@ def as_seconds(value: object) -> float | None:
 
 
 def used_places(score: Score | None) -> frozenset[int] | None:
-    """Return the indexes of the chunks that an answer used, from 0; None: unknown.
-
-    Args:
-        score: `USE`.
-    """
+    """Return the indexes of the chunks that an answer used, from 0, by the score `USE`; None: unknown."""
     if score is None or score.value is None:
         return None
     return frozenset(

@@ -85,11 +85,7 @@ def read_chunk(text: str) -> ChunkTerms:
 
 
 class ChunkSearch:
-    """Finds the chunk with the highest relevance to a question.
-
-    Args:
-        chunks: The chunks to search.
-    """
+    """Finds the chunk with the highest relevance to a question."""
 
     def __init__(self, chunks: Iterable[ChunkTerms]) -> None:
         self._chunks = sorted(chunks, key=lambda chunk: chunk.rank)

@@ -61,11 +61,7 @@ T = TypeVar("T", bound=Ranked)
 
 
 class Sample(Generic[T]):
-    """The items with the smallest ranks, of all that were added.
-
-    Args:
-        size: Largest number of items.
-    """
+    """The items with the smallest ranks, up to a number, of all that were added."""
 
     __slots__ = ("_kept", "_limit", "_size")
 
