@@ -83,8 +83,7 @@ class ServerApi:
         segment: Segment = None,
     ) -> dict[str, Any]:
         """Return the numbers of requests and their verdicts, every service's means, and changes."""
-        filters = {"range": range, "service": service, "workflow": workflow, "segment": segment}
-        said = self._ask("/api/overview", filters)
+        said = self._ask("/api/overview", range=range, service=service, workflow=workflow, segment=segment)
         return {
             "from": _time(said["from_ms"]),
             "until": _time(said["until_ms"]),
@@ -107,8 +106,8 @@ class ServerApi:
         workflow: Workflow = None,
     ) -> list[Any]:
         """Return the changes of quality in a period, with the values that were new when each began."""
-        filters = {"range": range, "service": service, "workflow": workflow}
-        return list(self._ask("/api/overview", filters)["changes"])
+        said = self._ask("/api/overview", range=range, service=service, workflow=workflow)
+        return list(said["changes"])
 
     def worst_requests(
         self,
@@ -122,16 +121,15 @@ class ServerApi:
         limit: Limit = 10,
     ) -> list[dict[str, Any]]:
         """Return the requests with the worst verdicts."""
-        filters = {"range": range, "service": service, "workflow": workflow, "segment": segment}
-        filters |= {"verdict": verdict, "limit": str(limit), "sort": "worst"}
-        said = self._ask("/api/requests", filters)
+        about = {"service": service, "workflow": workflow, "segment": segment, "verdict": verdict}
+        said = self._ask("/api/requests", range=range, limit=str(limit), sort="worst", **about)
         return [self._row(one) for one in said["requests"]]
 
     def request(
         self, trace_id: Annotated[str, Field(pattern="^[0-9a-f]{32}$", description="32 hex digits.")]
     ) -> dict[str, Any]:
         """Return one request: its verdict with the reasons, each score, and the missing parts."""
-        said = self._ask(f"/api/requests/{trace_id}", {})
+        said = self._ask(f"/api/requests/{trace_id}")
         quoting = ("summary", "explanation", "items") if self._texts else ()
         found = {
             **self._row(said),
@@ -161,9 +159,8 @@ class ServerApi:
         limit: Limit = 10,
     ) -> dict[str, Any]:
         """Return the conversations, the worst first: verdict, first bad turn, and the turns in order."""
-        filters = {"range": range, "service": service, "workflow": workflow}
-        filters |= {"conversation_id": conversation_id, "limit": str(limit)}
-        said = self._ask("/api/conversations", filters)
+        about = {"service": service, "workflow": workflow, "conversation_id": conversation_id}
+        said = self._ask("/api/conversations", range=range, limit=str(limit), **about)
         shown = ("question",) if self._texts else ()
         return {
             **_fields_named(said, "total", "with_bad", "share", "lower", "upper"),
@@ -180,19 +177,19 @@ class ServerApi:
 
     def gaps(self, service: Service = None, workflow: Workflow = None) -> dict[str, Any]:
         """Return the topics whose requests go badly; their names are words of questions."""
-        said = self._ask("/api/gaps", {"service": service, "workflow": workflow})
+        said = self._ask("/api/gaps", service=service, workflow=workflow)
         found: dict[str, Any] = _without(said, () if self._texts else ("name", "examples"))
         return found
 
     def chunks(self, service: Service = None, workflow: Workflow = None) -> dict[str, Any]:
         """Return the chunks to look at; without texts, by their ids."""
-        said = self._ask("/api/chunks", {"service": service, "workflow": workflow})
+        said = self._ask("/api/chunks", service=service, workflow=workflow)
         hidden = () if self._texts else ("quote", "sentences", "figures")
         return {key: _without(value, hidden) for key, value in said.items()}
 
     def not_scored(self) -> dict[str, Any]:
         """Return the numbers of requests without a score or not yet sent, with the reasons."""
-        said = self._ask("/healthz", {})
+        said = self._ask("/healthz")
         return {key: value for key, value in said.items() if key != "uptime_s"}
 
     def _row(self, said: Said) -> dict[str, Any]:
@@ -205,7 +202,7 @@ class ServerApi:
             ),
         }  # fmt: skip
 
-    def _ask(self, path: str, asked: Mapping[str, str | None]) -> Said:
+    def _ask(self, path: str, **asked: str | None) -> Said:
         given = {name: value for name, value in asked.items() if value}
         try:
             answer = self._get(self._url + path, params=given)

@@ -110,7 +110,8 @@ def store_options(
         ConfigurationError: An option is invalid.
     """
     where = where or environ.get(STORE_VARIABLE) or None
-    folder = _state_folder(environ) / "ragmeter"
+    states = (environ.get(variable) for variable in ("XDG_STATE_HOME", "LOCALAPPDATA"))
+    folder = Path(next(filter(None, states), Path.home() / ".local" / "state")) / "ragmeter"
     is_address = where is not None and "://" in where
     return StoreOptions(
         path=None if is_address else folder / "serve.db" if where is None else Path(where),
@@ -136,13 +137,6 @@ def kafka_options(servers: str | None, topic: str, group: str, config: Path | No
         return None
     properties = {} if config is None else read_properties(config)
     return KafkaOptions(servers=servers, topic=topic, group=group, properties=properties)
-
-
-def _state_folder(environ: Mapping[str, str]) -> Path:
-    for variable in ("XDG_STATE_HOME", "LOCALAPPDATA"):
-        if environ.get(variable):
-            return Path(environ[variable])
-    return Path.home() / ".local" / "state"
 
 
 def _amount(option: str, value: str, units: Mapping[str, float], example: str) -> float:

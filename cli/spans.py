@@ -55,7 +55,8 @@ def read_file(path: Path) -> Iterator[ExportedRecords | BadInput]:
     try:
         body = _read_unpacked(path)
     except (OSError, EOFError, zlib.error) as error:
-        yield BadInput(path, None, _why(error))
+        reason = error.strerror.lower() if isinstance(error, OSError) and error.strerror else None
+        yield BadInput(path, None, reason or f"cannot be unpacked ({type(error).__name__})")
         return
     except MalformedError as error:
         yield BadInput(path, None, str(error))
@@ -69,12 +70,6 @@ def read_file(path: Path) -> Iterator[ExportedRecords | BadInput]:
         yield read_protobuf(body)
     except MalformedError as error:
         yield BadInput(path, None, str(error))
-
-
-def _why(error: Exception) -> str:
-    if isinstance(error, OSError) and error.strerror:
-        return error.strerror.lower()
-    return f"cannot be unpacked ({type(error).__name__})"
 
 
 def _read_unpacked(path: Path) -> bytes:

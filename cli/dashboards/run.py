@@ -28,11 +28,7 @@ RULES_HEAD = "# Written by `ragmeter dashboards`. Names come from ragmeter itsel
 
 
 def dashboard_files(objectives: Sequence[Objective] = ()) -> dict[str, str]:
-    """Return the texts of all files, by path with slashes, relative to the chosen directory.
-
-    Args:
-        objectives: Objectives whose budgets are in the rules.
-    """
+    """Return the texts of all files, by path with slashes, relative to the chosen directory."""
     folder = files("ragmeter.cli.dashboards")
     places = {path: f"stack/{path}" for path in STACK}
     # Under its final name, packaging would take it for a page about this folder.

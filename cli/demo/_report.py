@@ -44,13 +44,12 @@ MAX_QUESTION_WIDTH = 60
 EVIDENCE_WIDTH = 72
 """Columns below which the worst request's texts are below their headings instead of beside them."""
 
-_KINDS: Mapping[str, str] = {
-    "direct": "",
-    "other_words": "asked in other words than the article uses",
-    "cross_language": "asked in another language than the article's",
-    "not_in_corpus": "not answered by any article",
+_KINDS: Mapping[str, tuple[str, str]] = {
+    "direct": ("", ""),
+    "other_words": ("≠ ", "asked in other words than the article uses"),
+    "cross_language": ("⇄ ", "asked in another language than the article's"),
+    "not_in_corpus": ("∅ ", "not answered by any article"),
 }
-_MARKS: Mapping[str, str] = {"direct": "", "other_words": "≠ ", "cross_language": "⇄ ", "not_in_corpus": "∅ "}
 
 
 def print_report(outcome: DemoOutcome, console: Console, *, everything: bool = False) -> None:
@@ -191,7 +190,7 @@ def _print_questions(outcome: DemoOutcome, console: Console) -> None:
         failed = Text("err", style="red")
         table.add_row(
             str(number),
-            Text(_MARKS[one.question.kind] + one.question.question),
+            Text(_KINDS[one.question.kind][0] + one.question.question),
             _verdict_cell(one) if one.error is None else failed,
             *(cells if one.error is None else [failed] * len(cells)),
         )
@@ -210,9 +209,7 @@ def _caption(outcome: DemoOutcome, columns: Sequence[tuple[str, str]], cells_mea
     headings = ", ".join(f"{heading} = {name}" for heading, name in columns)
     known = sum(one.question.referenced for one in outcome.asked)
     kinds = {one.question.kind for one in outcome.asked}
-    marks = "; ".join(
-        f"{_MARKS[kind].strip()} {words}" for kind, words in _KINDS.items() if words and kind in kinds
-    )
+    marks = "; ".join(f"{mark}{words}" for kind, (mark, words) in _KINDS.items() if words and kind in kinds)
     return (
         f"{headings}.\n{known} of {len(outcome.asked)} questions have a reference, as few have in "
         f"life; the verdict needs none.\n{cells_mean}.\n{marks}."
@@ -250,8 +247,8 @@ def _print_worst(outcome: DemoOutcome, console: Console) -> None:
     measured = [worst.scores[name] for name in names if name in worst.scores]
     facts = [f"{one.name} {one.value:.2f}" for one in measured if one.value is not None]
     console.print_indented(", ".join(facts), "dim")
-    if _KINDS[worst.question.kind]:
-        console.print_indented(f"It is {_KINDS[worst.question.kind]}.")
+    if words := _KINDS[worst.question.kind][1]:
+        console.print_indented(f"It is {words}.")
     homes = {text: home for home in load_chunks() for text in worst.question.contexts if text in home.text}
     rows: list[tuple[str, str, Text]] = []
     for text in missed_sentences(worst):

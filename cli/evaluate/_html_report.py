@@ -75,13 +75,14 @@ def check_page(path: Path | None) -> None:
 def render_page(evaluation: EvaluationReport) -> str:
     """Return the whole page as HTML."""
     name = html.text(", ".join(Path(one).name for one in evaluation.data.split(", ")), 200)
+    ours = files("ragmeter.cli.evaluate").joinpath("report.css").read_text("utf-8")
     head = (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         f"{GENERATOR}"
         '<meta name="viewport" content="width=device-width,initial-scale=1">'
         '<meta http-equiv="Content-Security-Policy" '
         "content=\"default-src 'none'; style-src 'unsafe-inline'\">"
-        f"<title>{name}: scores</title><style>{_style()}</style></head>"
+        f"<title>{name}: scores</title><style>{html.STYLE}{_DARK}{ours[ours.index('*/') + 2 :]}</style></head>"
         f'<body class="rm page"><main><p class="kicker">ragmeter evaluate</p><h1>{name}</h1>'
     )
     usual = {one.name: one for one in evaluation.summaries}
@@ -99,7 +100,11 @@ def render_page(evaluation: EvaluationReport) -> str:
         )
     )
     folded = _fold("meanings", "What the scores mean", meant)
-    below = _unreadable(evaluation) + folded + _foot(evaluation)
+    foot = (
+        f"<footer>{html.text(evaluation.data, 500)}. Intervals hold the mean of rows of this kind in 95 of 100 "
+        "such data sets. This page quotes the data set: share it as you would share that.</footer>"
+    )
+    below = _unreadable(evaluation) + folded + foot
     full = _in_full(evaluation, MAX_BYTES - len((head + above + below).encode("utf-8", "replace")))
     rows = [
         html.ShownRow(
@@ -119,11 +124,6 @@ def render_page(evaluation: EvaluationReport) -> str:
         else ""
     )
     return f"{head}{above}{worst}{below}</main></body></html>\n"
-
-
-def _style() -> str:
-    ours = files("ragmeter.cli.evaluate").joinpath("report.css").read_text("utf-8")
-    return f"{html.STYLE}{_DARK}{ours[ours.index('*/') + 2 :]}"
 
 
 def _link(number: int) -> str:
@@ -284,10 +284,3 @@ def _fold(link: str, title: str, details: str) -> str:
     if not details:
         return ""
     return f'<section class="folded"><h2 id="{link}">{title}</h2>{details}</section>'
-
-
-def _foot(evaluation: EvaluationReport) -> str:
-    return (
-        f"<footer>{html.text(evaluation.data, 500)}. Intervals hold the mean of rows of this kind in 95 of 100 "
-        "such data sets. This page quotes the data set: share it as you would share that.</footer>"
-    )

@@ -218,11 +218,7 @@ class _Match:
 def _distinctive_words(text: str, words: tuple[str, ...]) -> Counter[str]:
     """Return the words in which texts of one pattern differ: numbers and names."""
     names = {word for name in _NAME.findall(text) if name[0].isupper() for word in words_of(name)}
-    return Counter(word for word in words if _is_number(word) or word in names)
-
-
-def _is_number(word: str) -> bool:
-    return any(character.isdigit() for character in word)
+    return Counter(word for word in words if any(map(str.isdigit, word)) or word in names)
 
 
 def _runs(words: Sequence[str], size: int) -> Iterable[tuple[str, ...]]:
