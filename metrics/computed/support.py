@@ -142,7 +142,7 @@ def _neighbours(claims: Claims) -> float:
     wanted = frozenset(pairs)
     held: set[tuple[str | None, str | None]] = set()
     for context in claims.contexts:
-        held |= wanted.intersection(pairwise(context.stems))
+        held |= wanted.intersection(zip(context.stems, context.stems[1:], strict=False))  # reuses its tuple
     return sum(map(held.__contains__, pairs)) / len(pairs) if pairs else 1.0
 
 

@@ -30,7 +30,7 @@ from .units import UNIT_WORDS
 from .word_lists import read_pattern
 
 _DASHES = str.maketrans(dict.fromkeys("‑–‐‒−—", "-"))
-_SPACES = re.compile(r"\s+")
+_SPACES = re.compile(r"\s\s*")
 _DEGREE = re.compile(r"(?<=[0-9])\s?º")
 # Texts are cleaned: digits are those from 0 to 9, which are found several times faster than digits of any
 # script.  A pattern that begins with a set of characters jumps to them: half the time.
@@ -48,7 +48,7 @@ _WITHOUT = (_SEPARATORS + string.whitespace).encode()
 _SEPARATOR = rf"[{_SEPARATORS}\s]?"
 _WRITTEN = {str(value): f"{value}{written}" for value, written in enumerate(HAN_DIGITS)}
 _WRITTEN["1"] += "十"
-_HAN_RUN = re.compile(f"[{''.join(HAN_DIGITS)}十百千万萬亿億点0-9.,]+")
+_HAN_RUN = re.compile("[{0}][{0}]*".format(f"{''.join(HAN_DIGITS)}十百千万萬亿億点0-9.,"))
 _LONGEST = 16
 """Longest number that is compared by its value, in characters."""
 _MOST_NUMBERS = 50

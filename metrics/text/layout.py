@@ -55,7 +55,7 @@ _RAGGED_WIDE = 0.85
 
 def has_layout(text: str) -> bool:
     """Return whether `text` has a line break of any kind."""
-    return not text.isprintable() and any(map(text.__contains__, BREAKS))
+    return any(map(text.__contains__, BREAKS))
 
 
 def units(text: str) -> list[str]:
@@ -103,7 +103,7 @@ def _is_spaced_evenly(text: str) -> bool:
     return (
         "  " not in text
         and text.strip(" ") == text
-        and (text.isprintable() or not any(map(text.__contains__, _OTHER_ASCII_SPACES)))
+        and not any(map(text.__contains__, _OTHER_ASCII_SPACES))
         and (text.isascii() or OTHER_THAN_RUSSIAN.search(text) is None)
     )
 

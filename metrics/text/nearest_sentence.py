@@ -47,6 +47,8 @@ def nearest_sentence(
             counts = [len(held_in_line(line, looked_for)) for line in lines]
         else:
             counts = [*map(len, map(here.__and__, context.sentence_sets))]
+        if max(counts, default=0) < (least if best is None else max(least, best[0] + 1)):
+            continue
         for sentence, shared in zip(context.sentences, counts, strict=True):
             if shared < least or (best is not None and shared <= best[0]):
                 continue

@@ -107,7 +107,8 @@ def search_terms(terms: Iterable[str]) -> SearchTerms:
 def find_terms(known: Analysis, looked_for: SearchTerms) -> Vocabulary:
     """Return the searched terms that a text has."""
     if not known.has_han:
-        return Vocabulary(looked_for.terms & known.content_set, frozenset())
+        own = known.stems if known.is_cut else known.content_set
+        return Vocabulary(looked_for.terms.intersection(own), frozenset())
     line = known.memoize(word_lines)
     words = frozenset(filter(line.__contains__, looked_for.pairs))
     parts = looked_for.single.union("".join(looked_for.pairs - words))

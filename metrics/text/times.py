@@ -42,6 +42,7 @@ _IN_WORDS = re.compile(
 _NAMED = re.compile(r"(?<!\w)(?:(noon|midday|полдень|полудня)|midnight|полночь|полуночи)(?!\w)")
 _HAN_HOURS = "点點时時"
 _HAN_NUMBER = r"(?:\d\d?|[一二两三四五六七八九十]{1,3})"
+_HAN_HOUR = re.compile(rf"[\d一二两三四五六七八九十] ?[{_HAN_HOURS}]")
 _HAN = re.compile(
     rf"(?:{_HAN_PART} ?)?(?P<hour>{_HAN_NUMBER}) ?[{_HAN_HOURS}]"
     rf"(?P<rest>半|整|钟|([一三])刻|({_HAN_NUMBER})(分)?)?(?:[到至-](?P<last>{_HAN_NUMBER})[{_HAN_HOURS}])?"
@@ -85,7 +86,7 @@ def times(text: str) -> Iterator[tuple[int, int, frozenset[str]]]:
             yield *found.span(), _readings(str(hour), minute, first)
     for found in _NAMED.finditer(text) if is_spelled else ():
         yield *found.span(), frozenset(("time:12:00" if found[1] else "time:00:00",))
-    for found in _HAN.finditer(text) if any(map(text.__contains__, _HAN_HOURS)) else ():
+    for found in _HAN.finditer(text) if _HAN_HOUR.search(text) else ():
         rest, quarters, minutes, ends = found.group("rest", 4, 5, 6)
         if found["part"] or (rest and (minutes is None or ends)):  # 3点 is also three points, 八点五 8.5
             minute = 30 if rest == "半" else 15 * _value(quarters) + _value(minutes)

@@ -55,9 +55,8 @@ _ASCII_TOKEN = re.compile(rf"[a-z0-9]+(?:[.,][0-9]+)*|{MARK}")
 _RUN = re.compile(rf"[{HAN}]+|[^\W_{HAN}]+(?:[.,]\d+)*|{MARK}")
 _HAN = re.compile(f"[{HAN}]")
 LEAST_HAN = "\u3005"
-_OTHER_THAN_HAN = re.compile(
-    "[^\\0-\x7f\xb7\u2013\u2014\u2018-\u201f\u3001\u3002\u3008-\u3011\u3400-\u4dbf\u4e00-\u9fff]+"
-)
+_OTHER = "[^\\0-\x7f\xb7\u2013\u2014\u2018-\u201f\u3001\u3002\u3008-\u3011\u3400-\u4dbf\u4e00-\u9fff]"
+_OTHER_THAN_HAN = re.compile(f"{_OTHER}{_OTHER}*")
 """Letters of the large block of Han, stops, quotes and brackets that neither decompose nor compose with
 others."""
 _CAPITAL = re.compile("[A-Z]")
