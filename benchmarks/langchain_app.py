@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, TypedDict
 
 from langchain_core.callbacks import CallbackManagerForRetrieverRun
@@ -96,11 +96,6 @@ def make_graph(retriever: BaseRetriever) -> Any:
     graph.add_edge("retrieve", "generate")
     graph.add_edge("generate", END)
     return graph.compile()
-
-
-async def _drain(stream: AsyncIterator[Any]) -> None:
-    async for _ in stream:
-        pass
 
 
 def requests(loop: Any, callbacks: list[Any]) -> dict[str, Callable[[str], Any]]:

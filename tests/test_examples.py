@@ -1,20 +1,15 @@
 """Every example runs as printed, with no key and no network."""
 
 import re
-import socket
 import subprocess
 import sys
 import time
 import urllib.request
 from pathlib import Path
 
+from processes import free_port
+
 EXAMPLES = Path(__file__).parents[1] / "examples"
-
-
-def _free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 def _mean(text, score):
@@ -29,7 +24,7 @@ def _mean(text, score):
 
 
 def test_retrieval_that_goes_bad_shows_in_prometheus():
-    port = _free_port()
+    port = free_port()
     command = [sys.executable, "-I", str(EXAMPLES / "watch_live.py"), f"--port={port}"]
     process = subprocess.Popen([*command, "--rate=40", "--turn=60"], stdout=subprocess.PIPE, text=True)
     try:

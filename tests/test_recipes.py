@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from processes import free_port
 from python_process import run_python
 
 for needed in ("langchain_core", "llama_index.core", "fastapi", "uvicorn", "gunicorn", "celery"):
@@ -49,9 +50,7 @@ def scored(tmp_path):
 @contextmanager
 def served(command, environment, tmp_path):
     """Run a server on a free port until the block ends, then end it as a service manager does."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     log = tmp_path / "server.log"
     with log.open("wb") as output:
         process = subprocess.Popen(

@@ -61,21 +61,6 @@ def test_two_meters_each_get_everything(watch: Watch, chain: Any) -> None:
         check(other.only, saw("a", "b"))
 
 
-def test_a_handler_made_per_request(watch: Watch, chain: Any) -> None:
-    """As in the documentation's first example."""
-    for _ in range(3):
-        chain.invoke("who?", config={"callbacks": [RagMeterCallbackHandler(watch.meter)]})
-
-    assert len(watch.samples) == 3
-
-
-@expect(**saw("a", "b"))
-def test_callback_manager(watch: Watch, chain: Any) -> None:
-    """A ready-made manager works as a list does."""
-    manager = CallbackManager([watch.handler], inheritable_handlers=[watch.handler])
-    chain.invoke("who?", config={"callbacks": manager})
-
-
 @expect(**saw("a", "b"))
 def test_late(watch: Watch) -> None:
     """Attached below the top: the topmost run the handler sees is the request."""
@@ -106,12 +91,6 @@ def test_ends_of_unknown_runs_are_ignored(watch: Watch) -> None:
     handler.on_resume()
 
     assert watch.results == []
-
-
-@expect(**saw("a", "b"))
-def test_globally(attached_globally: Watch, chain: Any) -> None:
-    """No change to the application's code."""
-    chain.invoke("who?")
 
 
 def test_globally_in_threads_tasks_and_batches(attached_globally: Watch, chain: Any) -> None:

@@ -114,12 +114,6 @@ def test_batch_is_one_sample_per_item_with_its_own_reference(watch: Watch) -> No
         assert sample.reference.answer == name
 
 
-@expect(**saw("a", "b"))
-def test_with_config(watch: Watch, chain: Any) -> None:
-    """A handler bound to the chain sees every later call."""
-    chain.with_config(**watch.config).invoke("who?")
-
-
 @expect(**saw("a", "b"), retrievals=1)
 def test_with_retry_counts_the_attempt_that_worked(watch: Watch) -> None:
     """The failed attempt's retrieval does not count, the request is one."""

@@ -149,8 +149,3 @@ def test_beside_other_handlers_our_request_is_complete(model: Any, inline: bool)
     asyncio.run(_ainvoke(_chain(model()), config))
     assert watch.sample.answer == "It is in Paris."
     assert [context.text for context in watch.sample.contexts or ()] == ["The tower stands in Paris."]
-
-
-def test_the_handler_is_called_in_the_requests_own_thread() -> None:
-    """Everywhere but where LangChain would silence the others, the answer is yes."""
-    assert Watch().handler.run_inline is True

@@ -138,16 +138,10 @@ def test_a_malformed_note_loses_the_note_not_the_request(watch: Watch, chain: An
 
 @expect(conversation_id="c1", user_id="7")
 @pytest.mark.parametrize("key", ["thread_id", "session_id", "conversation_id"])
-def test_plain_metadata_ids(watch: Watch, chain: Any, key: str) -> None:
-    """Ids that other tracers read as well."""
-    chain.invoke("who?", config={**watch.config, "metadata": {key: "c1", "user_id": 7}})
-
-
-@expect(conversation_id="c1", user_id="7")
-@pytest.mark.parametrize("key", ["thread_id", "session_id", "conversation_id"])
-def test_ids_in_configurable(watch: Watch, chain: Any, key: str) -> None:
-    """LangChain's own place for a session, which its newer releases do not copy to the metadata."""
-    chain.invoke("who?", config={**watch.config, "configurable": {key: "c1", "user_id": 7, "api_key": "k"}})
+@pytest.mark.parametrize("place", ["metadata", "configurable"])
+def test_ids_of_the_config(watch: Watch, chain: Any, place: str, key: str) -> None:
+    """Where other tracers read them, and in LangChain's own place, which newer releases do not copy."""
+    chain.invoke("who?", config={**watch.config, place: {key: "c1", "user_id": 7, "api_key": "k"}})
 
 
 @expect(name="qa")

@@ -214,11 +214,6 @@ def test_predict_and_call_without_retrieval_is_no_request() -> None:
         assert capture.runs == []
 
 
-class City(BaseModel):
-    name: str
-    river: str
-
-
 @pytest.mark.parametrize("as_workflow", [False, pytest.param(True, marks=since(0, 14))])
 def test_structured_response_of_an_agent_is_the_answer(as_workflow: bool) -> None:
     """As JSON: all of it is what the user got."""

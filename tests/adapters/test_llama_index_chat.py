@@ -192,17 +192,6 @@ def test_history_given_with_the_message_is_not_the_question() -> None:
     chat_engine("context").chat(QUESTION, chat_history=history)
 
 
-@expect(ids=["paris"], name="ContextChatEngine")
-def test_chat_engine_made_from_an_index() -> None:
-    """``index.as_chat_engine`` is captured like any other."""
-    index().as_chat_engine(
-        chat_mode="context",
-        llm=llm(ANSWER),
-        similarity_top_k=1,
-        memory=ChatMemoryBuffer.from_defaults(token_limit=3000),
-    ).chat(QUESTION)
-
-
 def test_many_chat_streams_whose_writer_races_with_the_return() -> None:
     """The history writer may begin and end before or after the call returns: always one sample."""
     with captured() as capture:

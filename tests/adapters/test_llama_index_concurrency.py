@@ -220,16 +220,3 @@ def test_task_still_running_when_its_request_returns_does_not_alter_it() -> None
     assert first.sample.question == "first"
     assert ids(first) == ["paris", "rome"]
     assert capture.handler.open_entries == 0
-
-
-def test_batch_below_an_applications_own_span_is_several_requests() -> None:
-    """The outermost query is the request, not the outermost span."""
-
-    @dispatcher.span
-    def batch() -> None:
-        for number in range(3):
-            one(f"request {number}", "plain")
-
-    with captured() as capture:
-        batch()
-        check(capture, {f"request {number}": "plain" for number in range(3)})

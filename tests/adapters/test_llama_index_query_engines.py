@@ -267,13 +267,6 @@ def test_overridden_query_that_calls_super_is_one_sample_with_what_the_user_got(
     custom.query(QUESTION)
 
 
-@expect(question=QUESTION)
-def test_engine_built_before_the_handler_was_attached_is_captured() -> None:
-    """Attaching works on engines that exist already (langfuse#1540, phoenix#2047)."""
-    query_engine = engine()
-    query_engine.query(QUESTION)
-
-
 def test_odd_nodes_and_scores_are_captured() -> None:
     """Unicode, huge, empty and duplicate texts, scores that are no finite numbers."""
     found = nodes({"ru": "Столица — Париж.", "zh": "巴黎是首都。", "big": "x" * 100_000, "none": ""})

@@ -8,7 +8,6 @@ import threading
 from typing import Any
 
 import pytest
-from llama_index.core.evaluation import FaithfulnessEvaluator
 from llama_index.core.instrumentation.dispatcher import instrument_tags
 from llama_index.core.query_engine import RetrieverQueryEngine
 from llama_index.core.response_synthesizers import get_response_synthesizer
@@ -179,11 +178,6 @@ def test_suppress_inside_a_request_leaves_that_part_out() -> None:
     Grading.from_args(ListRetriever(A), llm=llm()).query(QUESTION)
 
 
-def evaluate(response: Any) -> None:
-    evaluator = FaithfulnessEvaluator(llm=llm("YES"))
-    asyncio.run(evaluator.aevaluate_response(query=QUESTION, response=response))
-
-
 def test_requests_can_be_excluded_by_a_filter() -> None:
     """The hook sees kind, instance, question, arguments and tags of each beginning request."""
     seen: list[LlamaIndexRequest] = []
@@ -243,8 +237,6 @@ def test_sampled_out_requests_are_counted() -> None:
     """Sampling is the meter's: nothing is exported, everything is accounted for."""
     memory = InMemoryExporter()
     meter = RagMeter(metrics=["retrieval_health"], exporters=[memory], sample_rate=0.0)
-    from ragmeter.adapters.llama_index import RagMeterHandler
-
     with RagMeterHandler(meter) as handler:
         engine_of().query(QUESTION)
         assert handler.open_entries == 0

@@ -2,7 +2,6 @@
 
 import json
 import re
-import socket
 from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -10,6 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 from openai_server import OpenAIServer, content, error
+from processes import free_port
 from python_process import plain_environment, run_python
 from typer.testing import CliRunner
 
@@ -255,9 +255,7 @@ def test_a_backend_that_refuses_one_signal_is_no_failure(short, otlp):
 
 
 def test_an_endpoint_that_is_not_there_is_a_failure_not_a_traceback(short):
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     done = short("--otlp", f"http://127.0.0.1:{port}", "--signal", "traces")
     assert done.returncode == 1
     assert f"cannot connect to 127.0.0.1:{port}: Connection refused" in done.stdout

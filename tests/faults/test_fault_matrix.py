@@ -2,7 +2,6 @@
 
 import json
 import signal
-import socket
 import subprocess
 import sys
 import textwrap
@@ -13,6 +12,7 @@ from pathlib import Path
 import pytest
 from openai_server import Misbehaviour, OpenAIServer, error
 from otlp_receiver import OtlpReceiver
+from processes import free_port
 from rag_chain import ANSWER, QUESTION, ask, check
 from waiting import until
 
@@ -21,12 +21,6 @@ from ragmeter.exporters.jsonl import JsonlExporter
 from ragmeter.exporters.memory import InMemoryExporter
 from ragmeter.metrics import metric
 from ragmeter.metrics.judge import OpenAIJudge
-
-
-def _closed_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return found.getsockname()[1]
 
 
 def _judged(url, **changes):
@@ -46,7 +40,7 @@ def _judged_scores(memory):
 
 
 def test_the_judge_is_down():
-    meter, memory = _judged(f"http://127.0.0.1:{_closed_port()}/v1")
+    meter, memory = _judged(f"http://127.0.0.1:{free_port()}/v1")
 
     check(meter, ask(meter, 20))
 

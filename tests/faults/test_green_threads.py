@@ -4,7 +4,6 @@ import contextlib
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import textwrap
@@ -17,6 +16,7 @@ from pathlib import Path
 
 import httpx
 import pytest
+from processes import free_port
 from python_process import run_python
 
 TESTS = Path(__file__).resolve().parent.parent
@@ -85,9 +85,7 @@ def test_a_patched_script(tmp_path, library, scoring):
 def test_gunicorns_worker(tmp_path, library, preload):
     if not find_spec({"eventlet": "gunicorn.workers.geventlet"}.get(library, "gunicorn")):
         pytest.skip("this gunicorn has no worker for eventlet any more")
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        port = found.getsockname()[1]
+    port = free_port()
     path, log = tmp_path / "scores.jsonl", (tmp_path / "log").open("wb")
     server = subprocess.Popen(
         [

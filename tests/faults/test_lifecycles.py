@@ -6,7 +6,6 @@ import json
 import logging
 import os
 import signal
-import socket
 import subprocess
 import sys
 import textwrap
@@ -18,6 +17,7 @@ from pathlib import Path
 import httpx
 import pytest
 from openai_server import OpenAIServer
+from processes import free_port
 from rag_chain import ANSWER, QUESTION, rag_chain
 from waiting import until
 
@@ -39,9 +39,7 @@ def questions(path):
 def test_uvicorn_alone_under_sigterm(tmp_path):
     """The server finishes its requests and exits; every one of them is scored, once."""
     pytest.importorskip("fastapi")
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        port = found.getsockname()[1]
+    port = free_port()
     scores = tmp_path / "scores.jsonl"
     server = subprocess.Popen(
         [sys.executable, "-m", "uvicorn", "--port", str(port), "served_app:app"],

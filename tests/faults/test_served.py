@@ -4,7 +4,6 @@ import contextlib
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -15,6 +14,7 @@ from pathlib import Path
 
 import httpx
 import pytest
+from processes import free_port
 
 pytest.importorskip("gunicorn")
 pytest.importorskip("fastapi")
@@ -27,9 +27,7 @@ class Served:
     """The application under gunicorn, on loopback."""
 
     def __init__(self, tmp_path: Path, workers: int = 4) -> None:
-        with socket.socket() as found:
-            found.bind(("127.0.0.1", 0))
-            port = found.getsockname()[1]
+        port = free_port()
         self.scores = tmp_path / "scores.jsonl"
         self.url = f"http://127.0.0.1:{port}"
         self.log = tmp_path / "log"

@@ -9,7 +9,6 @@ from ragmeter.serve.store.views import Filters
 
 MONDAY = 1_799_625_600.0  # 2027-01-11 00:00 UTC
 DAY, HOUR = 86_400.0, 3_600.0
-PATIENCE_S = 60.0
 HISTORY_H = 96
 
 

@@ -25,7 +25,6 @@ from ragmeter.serve.store.views import Filters
 
 HOUR_S = 3_600.0
 DAY_S = 86_400.0
-PATIENCE_S = 100.0
 NOW_S = 1_800_000_000.0
 
 

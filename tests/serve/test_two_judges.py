@@ -17,7 +17,6 @@ from ragmeter.watch.change import Change
 
 NOW = 1_800_000_000.0
 HOUR = 3600.0
-MINUTE_MS = 60_000
 DAY = Filters(range_s=86_400.0)
 
 

@@ -71,16 +71,6 @@ def test_the_demos_page_marks_the_sentence_that_was_made_up(tabs, keep_picture):
         server.stop(10)
 
 
-def test_the_bad_retrieval_is_found_with_two_keys(tabs, fallen):
-    page = tabs(fallen.url)
-    page.wait_for("got worse")
-    page.wait_for("Open the worst")
-    page.press("j")
-    page.press("Enter")
-
-    page.wait_for(r"✕ 0 of \d+ words of the question")
-
-
 @pytest.mark.parametrize("path", ["/", "/requests", "/scoring", "/golden", f"/trace/{1:032x}"])
 @pytest.mark.parametrize("language", ["en", "ru", "zh"])
 def test_no_page_does_what_its_content_policy_forbids(tabs, fallen, path, language):
@@ -154,15 +144,6 @@ def test_times_are_in_the_zone_of_who_reads(tabs, fallen):
         "[...document.querySelectorAll('time')].every((one) => one.innerText.endsWith("
         "new Date(one.dateTime).toTimeString().slice(0, 5)))"
     )
-
-
-def test_it_is_read_without_a_script(browser, fallen):
-    page = browser.open("about:blank")
-    page.call("Network.clearBrowserCookies")
-    page.call("Emulation.setScriptExecutionDisabled", value=True)
-    page.call("Page.navigate", url=fallen.url)
-    page.wait_for("library-qa · zh got worse since")
-    page.call("Page.close")
 
 
 def test_without_text_the_scores_are_there_and_no_word_is(tabs, tmp_path):

@@ -3,7 +3,6 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from judging_tools import oracle
 
 from ragmeter.metrics import (
     ConfigurationError,
@@ -20,7 +19,6 @@ from ragmeter.metrics import (
 )
 from ragmeter.metrics.text.named_entities import named_entities
 
-SEEDS = {record["id"]: record for record in oracle("seed_examples")}
 TEXT = st.text(st.sampled_from(list("aB1 .,。中Дё\n《》%-/!\x00\u0301")), max_size=60) | st.text(max_size=40)
 
 

@@ -67,27 +67,6 @@ def test_filling_unknowns_alike_would_be_wrong():
     assert average_precision_bounds([None, 0, None]) == (0.0, 1.0)
 
 
-@given(st.lists(st.sampled_from([0, 1, None]), max_size=8), st.none() | st.integers(0, 9))
-def test_bounds_equal_brute_force(verdicts, total):
-    """The quadratic walk finds the least and greatest over every way of filling."""
-    filled = [
-        values
-        for values in itertools.product(*[[0, 1] if v is None else [v] for v in verdicts])
-        if total is None or sum(values) <= total
-    ]
-    if not filled:
-        with pytest.raises(ValueError, match="only"):
-            average_precision_bounds(verdicts, total)
-        return
-    scores = [average_precision(values, total) for values in filled]
-    bounds = average_precision_bounds(verdicts, total)
-
-    if None in scores:
-        assert bounds is None
-    else:
-        assert (min(scores), max(scores)) == pytest.approx(bounds)
-
-
 def test_a_repeated_unknown_is_one_unknown():
     """[?, 0, ?] of one chunk twice is [0, 0, 0] or [1, 0, 1], never [1, 0, 0]."""
     assert average_precision_bounds([None, 0, None], shared="aba") == pytest.approx((0.0, 5 / 6))

@@ -66,18 +66,6 @@ def test_the_file_is_private_and_holds_no_pickles(tmp_path):
         pickle.loads(stored.encode())
 
 
-def test_the_file_outlives_the_cache(tmp_path):
-    path = tmp_path / "judge.sqlite"
-    first, second = JudgeCache(path=path), JudgeCache(path=path)
-    first.put(key(1), Answer(known=True, value=False))
-
-    assert second.get(key(1)) == Answer(known=True, value=False)
-    first.close()
-    assert first.get(key(1)) == Answer(known=True, value=False)
-    first.close()
-    second.close()
-
-
 @pytest.mark.parametrize("content", [b"not a database at all, by any means" * 40])
 def test_a_broken_file_is_a_miss_with_one_warning(tmp_path, caplog, content):
     path = tmp_path / "judge.sqlite"

@@ -21,7 +21,6 @@ from ragmeter.watch.watch import Watch
 MONDAY = 1_799_625_600.0  # 2027-01-11 00:00 UTC
 SLOT, HOUR, DAY = 300.0, 3_600.0, 86_400.0
 LEARNING_D = 3
-PATIENCE_S = 120.0
 SCORES = (
     "lexical_groundedness",
     "lexical_query_coverage",
