@@ -49,7 +49,7 @@ class FactConflict(ComputedMetric):
     reads_carried = True
     method = "lexical"
     target = "answer"
-    definition = "7"
+    definition = "8"
     direction = "lower"
 
     def compute(self, sample: RagSample) -> Sequence[Score]:

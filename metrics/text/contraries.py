@@ -6,8 +6,10 @@ have nothing but the contrary does it count.
 
 import re
 from collections.abc import Callable, Iterable, Sequence
+from itertools import starmap
 
-from .dates import month_number
+from .dates import date_keys, date_spans, month_number
+from .number_words import spelled_ends
 from .quantities import Quantity, quantities
 from .word_lists import read_pattern
 
@@ -58,6 +60,10 @@ def is_contrary(said: str, one: Quantity, texts: Iterable[str]) -> bool:
             continue
         bare = _bare(one.keys)
         there = {side(text, other) for text in texts for other in quantities(text) if bare & _bare(other.keys)}
+        value = min(bare)
+        if f"number:{value}|century" in one.keys:
+            ends = [(text, end) for text in texts for end in spelled_ends(text, value)]
+            there |= {found and found.lastgroup for found in starmap(_ERA_AFTER.match, ends)}
         if there == {_OTHER[own]}:
             return True
     return False
@@ -75,10 +81,12 @@ def _sign(text: str, one: Quantity) -> str | None:
     before, after = text[max(0, one.start - _BESIDE) : one.start], text[one.end : one.end + _BESIDE]
     if not any(key.endswith(("|°", "|°c", "|°f")) for key in one.keys):
         return None
-    if _CHANGES.search(before) or before.endswith(("-", "~", "..", "/")):
+    if _CHANGES.search(before):
         return None
     written = f"{before[-3:]}{text[one.start : one.end]}{after}"
-    return "-" if any(key.startswith("number:-") for key in one.keys) or _BELOW.search(written) else "+"
+    if any(key.startswith("number:-") for key in one.keys) or _BELOW.search(written):
+        return "-"
+    return None if before.endswith(("-", "~", "..", "/")) else "+"
 
 
 def _era(text: str, one: Quantity) -> str | None:
@@ -120,7 +128,10 @@ def other_month(sentence: str, month: str, said: str) -> str | None:
     """
     there = [one[0] for one in _ANY_MONTH.finditer(sentence)]
     numbers = [*map(_number_of, there)]
-    if len(numbers) > 1 and len(stated_months(said)) == 1 and _lies_between(_number_of(month), numbers):
+    if not there:
+        there = [sentence[start:end] for start, end in date_spans(sentence)]
+        numbers = [int(key[10:12]) for one in there for key in sorted(date_keys(one, whole=True))]
+    if len(there) > 1 and len(stated_months(said)) == 1 and _lies_between(_number_of(month), numbers):
         return None
     return there[0] if there else None
 

@@ -3,8 +3,8 @@
 `facts` calls this with values and units as `quantities` names them.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import product
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 _KINDS = (
     {"ms": 0.001, "s": 1.0, "min": 60.0, "h": 3600.0, "day": 86_400.0, "week": 604_800.0},
@@ -35,38 +35,50 @@ def same_amounts(value: str, unit: str) -> Iterator[tuple[str, str]]:
                 yield f"{float(value) * sizes[unit] / size:.10g}", other
 
 
-def agree(some: Iterable[tuple[str, str]], others: Sequence[tuple[str, str]]) -> bool | None:
-    """Return whether two amounts are the same, if converted and rounded; None: they cannot be compared.
+def by_unit(amounts: Iterable[tuple[str, str]]) -> dict[str, list[float]]:
+    """Return the values of amounts by their units, in ascending order."""
+    found: dict[str, list[float]] = {}
+    for value, unit in set(amounts):
+        if unit and _is_number(value):
+            found.setdefault(unit, []).append(float(value))
+    for values in found.values():
+        values.sort()
+    return found
+
+
+def agree(some: Iterable[tuple[str, str]], others: Mapping[str, Sequence[float]]) -> bool | None:
+    """Return whether an amount is one of others, if converted and rounded; None: they cannot be compared.
 
     Args:
-        some: The readings of one, each a value and its unit.
-        others: Those of the other.
+        some: The readings of the amount, each a value and its unit.
+        others: The others, from `by_unit`.
     """
-    found = None
-    for (value, unit), (other, its_unit) in product(some, others):
-        if unit != its_unit and _is_number(value) and _is_number(other):
-            same = _agree(float(value), unit, float(other), its_unit)
-            if same:
-                return True
-            found = same if found is None else found
-    return found
+    read = [(float(value), unit) for value, unit in some if _is_number(value)]
+    found = {
+        _agree(value, unit, values, its_unit)
+        for its_unit, values in others.items()
+        for value, unit in read
+        if unit != its_unit
+    }
+    return True if True in found else False if False in found else None
 
 
 def _is_number(value: str) -> bool:
     return value.replace(".", "", 1).isdecimal() and len(value) < 16
 
 
-def _agree(value: float, unit: str, other: float, its_unit: str) -> bool | None:
+def _agree(value: float, unit: str, others: Sequence[float], its_unit: str) -> bool | None:
     if {unit, its_unit} == {"°c", "°f"}:
-        celsius, fahrenheit = (value, other) if unit == "°c" else (other, value)
+        pairs = ((value, other) if unit == "°c" else (other, value) for other in others)
         # Signs are not known: 18 may be -18.
-        signs = (1, -1) if celsius < _COLD else (1,)
         return any(
             abs(abs(sign * celsius * 1.8 + 32) - fahrenheit) <= max(1.0, _ROUNDED * fahrenheit)
-            for sign in signs
+            for celsius, fahrenheit in pairs
+            for sign in ((1, -1) if celsius < _COLD else (1,))
         )
     for sizes in _KINDS:
         if unit in sizes and its_unit in sizes:
-            own, its = value * sizes[unit], other * sizes[its_unit]
-            return abs(own - its) <= _ROUNDED * max(own, its)
+            same = value * sizes[unit] / sizes[its_unit]
+            least = bisect_left(others, same * (1 - _ROUNDED))
+            return least < len(others) and others[least] * (1 - _ROUNDED) <= same
     return None

@@ -31,9 +31,11 @@ _MONTH_DAY = re.compile(
     rf"(?:,? {_YEAR})?"
 )
 _MONTH_YEAR = re.compile(rf"(?<![a-zа-яё]){_MONTH},? (?:of )?{_YEAR}")
-_ISO = re.compile(r"(?<!\d)(\d{4})([-/.])(\d{1,2})\2(\d{1,2})(?!\d)")
-_NUMERIC = re.compile(r"(?<!\d)(\d{1,2})([-/.])(\d{1,2})\2(\d{4})(?!\d)")
-_PARTED = re.compile(r"[-/.]\d{1,2}[-/.]\d")
+_ISO = re.compile(r"(?<!\d)(\d{4})([-/.])(\d{1,2})\2(\d{1,2})(?!\d)|(?<!\d)((?:19|20)\d\d)(\d\d)(\d\d)(?!\d)")
+_NUMERIC = re.compile(
+    r"(?<!\d)(\d{1,2})([-/.])(\d{1,2})\2(\d{4})(?!\d)|(?<![\d.-])(\d\d)([-/.])(\d\d)\6(\d\d)(?![-.]?\d)"
+)
+_PARTED = re.compile(r"[-/.]\d{1,2}[-/.]\d|(?<!\d)(?:19|20)\d{6}(?!\d)")
 """The inside of a date in digits, cheap to search for."""
 _HAN_DATE = re.compile(r"(?:(?<!\d)(\d{4}) ?年 ?)?(?<!\d)(\d{1,2}) ?月(?: ?(\d{1,2}) ?[日号號])?")
 _HAN_DATE_IN_HAN = re.compile(
@@ -74,8 +76,10 @@ def _date_spots(match: re.Match[str], year: str | None, month: int, *days: str |
 
 def _of_numeric(match: re.Match[str]) -> Iterable[_Spotted]:
     # 04/05/1960 may be the fourth of May or the fifth of April: both count.
-    orders = ((match[1], match[3]), (match[3], match[1]))
-    keys = (_key(match[4], int(month), day) for day, month in orders)
+    first, second = match[1] or match[5], match[3] or match[7]
+    years = [match[4]] if match[4] else [f"{century}{match[8]}" for century in (19, 20)]
+    orders = ((first, second), (second, first))
+    keys = (_key(year, int(month), day) for day, month in orders for year in years)
     if known := frozenset(filter(None, keys)):
         yield match.start(), match.end(), known
 
@@ -95,7 +99,10 @@ def _of_han_in_han(match: re.Match[str]) -> Iterable[_Spotted]:
 
 _Form = tuple[re.Pattern[str], Callable[[re.Match[str]], Iterable[_Spotted]]]
 _DIGIT_FORMS: tuple[_Form, ...] = (
-    (_ISO, lambda found: _date_spots(found, found[1], int(found[3]), found[4])),
+    (
+        _ISO,
+        lambda found: _date_spots(found, found[1] or found[5], int(found[3] or found[6]), found[4] or found[7]),
+    ),
     (_NUMERIC, _of_numeric),
 )
 _MONTH_FORMS: tuple[_Form, ...] = (

@@ -16,7 +16,7 @@ from ragmeter.metrics._process.lazy_attribute import lazy_attribute
 
 from .analysis import Analysis
 from .contraries import has_month, is_contrary, may_be_contrary, may_state_month, stated_months
-from .conversions import agree, same_amounts
+from .conversions import agree, by_unit, same_amounts
 from .dates import date_keys, date_spans
 from .derivations import is_sum, rounds
 from .designations import absent_designations
@@ -126,6 +126,11 @@ def _amounts(known: Analysis) -> Sequence[tuple[str, str]]:
     return _amounts_in(known.plain)
 
 
+def _amounts_by_unit(known: Analysis) -> dict[str, list[float]]:
+    """Return the same by unit. For ``known.memoize(_amounts_by_unit)``."""
+    return by_unit(known.memoize(_amounts))
+
+
 def _amounts_in(text: str) -> Sequence[tuple[str, str]]:
     return [value_and_unit(key) for one in quantities(flat(text)) for key in one.keys]
 
@@ -189,7 +194,9 @@ def absent_facts(
     few = [_OTHERWISE * len(terms) for terms in claiming]
     for at, (text, terms) in enumerate(zip(texts, lacking, strict=True)):
         is_roman = any(map(_IS_ROMAN.fullmatch, terms))
-        has_number = _NUMBER.search(text) is not None or (is_roman and _CENTURY.search(text) is not None)
+        has_number = _NUMBER.search(text) is not None or (
+            (is_roman or reversible) and _CENTURY.search(text) is not None
+        )
         dated = has_months and may_state_month(text)
         if not (terms or has_number or dated) or (code and text in code):
             continue
@@ -330,7 +337,7 @@ class _Sources:
                             return True
                 if self._spells(same):
                     return True
-        return any(agree(pairs, text.memoize(_amounts)) for text in self.texts)
+        return any(agree(pairs, text.memoize(_amounts_by_unit)) for text in self.texts)
 
     def _spells(self, value: str) -> bool:
         """Return whether a text has it as a word."""
@@ -403,10 +410,10 @@ class _Sources:
         plain = self.plain
         if is_sum(number, plain if adds else own & plain, doubled=adds):
             return True
-        years = [other for other in plain if 999 < other < 2100]
+        years = [other for other in plain if 99 < other < 2100]
         if decade and [year for year in years if number <= year < number + 10]:
             return True  # the 1990s
-        if century and number in [year // 100 + 1 for year in years]:
+        if century and [year for year in years if number - 1 <= year / 100 <= number]:
             return True  # the 19th century
         if 999 < number < 2100 and not number % 100 and number // 100 + 1 in plain:
             return True  # the 1800s
@@ -482,7 +489,7 @@ def _absent_numbers(at: int, text: str, given: _Sources, *, reversible: bool) ->
                 continue
             values += [f"{century}{values[0]}" for century in (18, 19, 20)]
         converted = _CONVERTED.search(said[max(0, one.start - _NEAR) : one.start]) is not None
-        wrong = converted and _is_alone(said, one) and agree(before, pairs) is False
+        wrong = converted and _is_alone(said, one) and agree(before, by_unit(pairs)) is False
         before = pairs
         if given.has(values, kinds, said, how) or given.has_in_other_units(pairs):
             if reversible and is_contrary(said, one, given.flat):

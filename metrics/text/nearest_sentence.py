@@ -1,13 +1,14 @@
 """Finds the sentence of a chunk that an absent fact contradicts, and the fact that stands there instead."""
 
 from collections.abc import Sequence
+from functools import lru_cache
 from itertools import takewhile
 
 from .analysis import Analysis
 from .contraries import other_month
 from .designations import other_designation
 from .facts import CODE, LOOSE, MONTH, Fact, flat, inner_names, is_range, value_and_unit
-from .quantities import quantities
+from .quantities import Quantity, quantities
 from .stems import CONTENT
 from .terms import Vocabulary, held_in_line, search_terms, sentence_lines
 from .tokens import normalise
@@ -64,18 +65,25 @@ def nearest_sentence(
 def _other_number(sentence: str, fact: Fact, said: str) -> str | None:
     if fact.units is CODE:
         return other_designation(sentence, fact.text)
-    own, there = flat(said), flat(sentence)
+    own = flat(said)
+    there, numbers = _numbers_in(sentence)
     start, end = _place_of(flat(fact.text), own)
     before, after = own[:start], own[end:]
     stated = frozenset().union(*[one.keys for one in quantities(own[max(0, start - _NEAR) : end + _NEAR])])
     best: tuple[int, str] | None = None
-    for one in quantities(there):
+    for one in numbers:
         units = frozenset(unit for _, unit in map(value_and_unit, one.keys)) - LOOSE
         if (units & fact.units or units == fact.units) and not is_range(one.keys) and not stated & one.keys:
             alike = _alike(after, there[one.end :]) + _alike(before[::-1], there[: one.start][::-1])
             if best is None or alike > best[0]:
                 best = alike, there[one.start : one.end]
     return None if best is None else best[1]
+
+
+@lru_cache(maxsize=8)  # requested for each fact of an answer in turn
+def _numbers_in(sentence: str) -> tuple[str, list[Quantity]]:
+    there = flat(sentence)
+    return there, quantities(there)
 
 
 def _place_of(number: str, text: str) -> tuple[int, int]:

@@ -43,6 +43,11 @@ def spells(text: str, value: str) -> bool:
     return value in _SPELLED and _spelling_pattern(value).search(text) is not None
 
 
+def spelled_ends(text: str, value: str) -> list[int]:
+    """Return where the words end by which a text in lower case `spells` a number."""
+    return [one.end() for one in _spelling_pattern(value).finditer(text)] if value in _SPELLED else []
+
+
 def small_value(word: str) -> float:
     """Return the number from 1 to 20 in a word or figures, or 0."""
     if word.isdecimal():

@@ -183,7 +183,8 @@ def _complete(text: str, start: int, end: int, values: frozenset[str], *, han: b
         else:
             begin = start - len(marked or "")
         left = text[begin - 1] if begin else " "
-        if marked == "-" and left not in _MINUS_AFTER and not _HAN_LETTER.match(left):
+        after_dots = text.endswith("..", 0, begin)
+        if marked == "-" and not (left in _MINUS_AFTER or after_dots or _HAN_LETTER.match(left)):
             begin += 1  # a hyphen, or the dash of a range
         elif marked:
             sign = "-"

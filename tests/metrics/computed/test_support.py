@@ -284,6 +284,15 @@ def test_marks_of_lists_claim_nothing_and_are_no_words(mark):
         ("Built in 44 BC.", "Built in 44.", "Built in 44 CE."),
         ("Построен в 44 году до н. э.", "Построен в 44 г. до нашей эры.", "Построен в 44 году н. э."),
         ("该城建于公元前44年。", "该城建于前44年。", "该城建于公元44年。"),
+        ("Построен в V веке до н. э.", "Построен в 5 веке до н. э.", "Построен в V в. н. э."),
+        ("Built in the fifth century BC.", "Built in the 5th century BCE.", "Built in the 5th century AD."),
+        ("Built in 480 BC.", "Built in the 5th century BC.", "Built in the 4th century BC."),
+        ("Opened: 2021-03-05", "Opened on March 5, 2021.", "Opened on April 5, 2021."),
+        ("Opened: 03/05/2021", "Opened on 3 May 2021.", "Opened on April 5, 2021."),
+        ("Opened 05.03.21.", "Opened on 5 March 2021.", "Opened on 6 March 2021."),
+        ("Opened: 20210305", "Opened on 5 March 2021.", "Opened on 5 March 2012."),
+        ("Range: -5...-10 °C.", "Between -10 and -5 °C.", "Between 5 and 10 °C."),
+        ("Холод: −15…−20 °C.", "Мороз от 15 до 20 градусов.", "Тепло от 15 до 20 градусов."),
     ],
 )
 def test_another_month_sign_or_era_is_a_conflict(chunk, right, wrong):
