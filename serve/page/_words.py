@@ -1,29 +1,50 @@
 """The page's texts in English, Russian and Chinese, and the choice of the language.
 
 Names of scores, statuses, verdicts and drops are never translated, as people search for them; their meanings
-are. The texts are in ``words/*.json``, one file per language, with the same keys.
+are. The texts are in ``words/*.json``, one file per language, with the same keys. Explanations of scores are
+stored in English: for another language its file has a text for each pattern of a clause.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from functools import cache
 from importlib import resources
+from typing import Any
 
 from ragmeter.exporters.change_words import LANGUAGES
 
 from ._numbers import count
 
+_CLAUSES = re.compile(r"(?:[^;“]|“[^”]{0,300}”|“|;(?! ))+")
+_PLACE = re.compile(r"\{\w+\}")
+_IN_PLACE = {
+    "{n}": r"([\d.]+(?: %)?)",
+    "{list}": r"((?:\d+, )*(?:\d+ and )?(?:\d+|…))",
+    "{q}": "(“[^”]{0,300}”)",
+    "{words}": "([^“”]+)",
+    "{why}": "((?:: .+)?)",
+}
+"""What may stand in a clause of an explanation."""
+_LONGEST = 3_000
+"""Longest explanation that is translated, in characters; ragmeter's own are far shorter."""
+
 
 class Words:
     """The texts of one language. Called with a key, it returns the text."""
 
-    def __init__(self, language: str, words: Mapping[str, str | list[str]], scores: Mapping[str, str]) -> None:
+    def __init__(self, language: str, texts: Mapping[str, Any]) -> None:
         self.language = language
         """Code of the language."""
-        self._words = words
-        self._scores = scores
+        self._words: Mapping[str, str | list[str]] = texts["words"]
+        self._scores: Mapping[str, str] = texts["scores"]
+        clauses: Mapping[str, str] = texts.get("explanations", {})
+        self._clauses = {
+            re.compile(_PLACE.sub(lambda place: _IN_PLACE[place[0]], clause)): text
+            for clause, text in clauses.items()
+        }
 
     def __getitem__(self, key: str) -> str:
         """Return the translation of a key without placeholders."""
@@ -47,6 +68,21 @@ class Words:
         """Return the question that a score answers; empty for other than ragmeter's scores."""
         return self._scores.get(score, "")
 
+    def explanation(self, said: str) -> str:
+        """Return an explanation or reason in this language, clause by clause; others, as a judge's, stay."""
+        if not self._clauses or len(said) > _LONGEST:
+            return said
+        between = "；" if self.language == "zh" else "; "
+        return between.join([self._clause(clause.lstrip()) for clause in _CLAUSES.findall(said)])
+
+    def _clause(self, clause: str) -> str:
+        for pattern, text in self._clauses.items():
+            found = pattern.fullmatch(clause)
+            if found is not None:
+                parts = [one.replace(" and ", ", ") if one[:1].isdigit() else one for one in found.groups()]
+                return text.format(*parts)
+        return clause
+
     def name(self, kind: str, name: str) -> str:
         """Return the text for one of ragmeter's names: of a ``code``, a ``score``; else the name, as a word."""
         found = self._words.get(f"{kind}_{name}")
@@ -62,8 +98,7 @@ class Words:
 def words_in(language: str) -> Words:
     """Return the texts of a language of `LANGUAGES`."""
     text = (resources.files("ragmeter.serve.page") / "words" / f"{language}.json").read_text("utf-8")
-    read = json.loads(text)
-    return Words(language, read["words"], read["scores"])
+    return Words(language, json.loads(text))
 
 
 def chosen_language(asked: str | None, kept: str | None, accepted: str) -> str:

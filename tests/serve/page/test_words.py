@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ragmeter.exporters.change_words import LANGUAGES
-from ragmeter.metrics import registry
+from ragmeter.metrics import RagSample, evaluate, registry
 from ragmeter.quality.verdict_shares import VERDICT_BAD, VERDICT_NOT_GOOD
 from ragmeter.serve import page
 from ragmeter.serve.page._words import chosen_language, words_in
@@ -28,6 +28,40 @@ def test_every_language_has_the_same_words_with_the_same_values(code):
         assert READ[code][part].keys() == READ["en"][part].keys()
         for key, text in READ["en"][part].items():
             assert fields(READ[code][part][key]) == fields(text), key
+
+
+SAMPLES = (
+    RagSample(question="When does the ferry leave?", contexts=["The ferry leaves at nine."], answer="At ten."),
+    RagSample(question="Why?", contexts=["It is 5 km.", "It is 5 km.", "The fare is $3; cash only."], answer=(
+        "It is 7 km long. The fare is not $3; cash and card are taken by the crew of the red boat. I do not know."
+    )),
+    RagSample(question="Where is it?", contexts=["A long text, with a ferry."], answer="I do not know."),
+    RagSample(question="Where is it?", contexts=[], answer="In the north."),
+    RagSample(question="Где музей?", contexts=["The museum is open."], answer="Музей на севере города."),
+    RagSample(question="hello", contexts=["The museum is open."], answer="Hello!"),
+    RagSample(question="Where is it?", answer="In the north."),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("code", ["ru", "zh"])
+def test_explanations_and_reasons_are_in_the_language_of_the_page(code):
+    for scores in evaluate(SAMPLES, "live"):
+        reasons = scores.verdict.reasons if scores.verdict else ()
+        for said in filter(None, [*reasons, *(score.explanation for score in scores.values())]):
+            translated = words_in(code).explanation(said)
+            named = re.sub("“[^”]*”|(?:chunk|sentence)-[0-9]+|(?:: [\\w ,]+|：[\\w ,]+)$", "", translated)
+            named = re.sub("(?:не найдено|фрагменте|找到|片段中)[:：][^;；]*", "", named)
+
+            assert not re.search("[a-z]{2}", named), (said, translated)
+            assert words_in("en").explanation(said) == said
+
+
+def test_what_a_judge_says_in_an_explanation_stays():
+    said = "2 of 3 chunks hold something that answers the question; not: chunk-2: “a; b” is about x; y"
+
+    assert words_in("ru").explanation(said) == (
+        "фрагментов, отвечающих на вопрос: 2 из 3; not: chunk-2: “a; b” is about x; y"
+    )
 
 
 @pytest.mark.parametrize("code", LANGUAGES)
