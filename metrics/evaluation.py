@@ -60,7 +60,7 @@ def evaluate(
             is < 1.
     """
     chosen, listed = _check(samples, metrics, judge, embedder, concurrency)
-    measuring = SampleMeasurement(chosen, judge, VerdictRules() if verdict is None else verdict)
+    measuring = SampleMeasurement(chosen, judge, verdict or VerdictRules())
     bar = ProgressBar(len(listed), wanted=progress)
     try:
         if not measuring.awaits:

@@ -34,8 +34,7 @@ def distribution(one: ScoreSummary) -> str:
     for number, count in enumerate(counts):
         if not count:
             continue
-        start = low + (high - low) * number / BINS
-        end = low + (high - low) * (number + 1) / BINS
+        start, end = (low + (high - low) * edge / BINS for edge in (number, number + 1))
         left, right = sorted((x(start), x(end)))
         tall = max(_LEAST_BAR, (BARS - 2) * count / tallest)
         parts.append(
@@ -67,9 +66,8 @@ def _end(value: float, one: ScoreSummary) -> str:
 
 def _description(one: ScoreSummary, low: float, high: float) -> str:
     mean = "" if one.mean is None else f"; mean {one.mean:.2f}"
-    interval = one.interval95
-    if interval is not None:
-        mean += f", 95 % interval {interval[0]:.2f} to {interval[1]:.2f}"
+    if one.interval95 is not None:
+        mean += ", 95 % interval {:.2f} to {:.2f}".format(*one.interval95)
     return f"{number_of(one.count, 'value')} of {one.name} from {low:.3g} to {high:.3g}{mean}"
 
 

@@ -120,13 +120,12 @@ def summary_table(summaries: Sequence[ScoreSummary], notes: Mapping[str, str] | 
         under = [note for note in ((notes or {}).get(one.name), _BETTER.get(one.direction)) if note]
         missing = ", ".join(f"{count} {status}" for status, count in one.without_value.items())
         missing += f" (not given: {', '.join(one.lacking)})" if one.lacking else ""
-        interval = one.interval95
-        span = "" if interval is None else f"{_number(interval[0])} – {_number(interval[1])}"
+        interval = " – ".join(map(_number, one.interval95 or ())) or "–"
         rows.append(
             f'<tr><th scope="row"><b>{text(one.name)}</b>'
             f"{''.join(f'<small>{note}</small>' for note in under)}</th>"
             f'<td class="number" data-is="mean">{_number(one.mean)}</td>'
-            f'<td class="number" data-is="95 % interval">{span or "–"}</td>'
+            f'<td class="number" data-is="95 % interval">{interval}</td>'
             f'<td class="drawn">{distribution(one)}</td>'
             + "".join(
                 f'<td class="number" data-is="{name}">{_number(value)}</td>'

@@ -69,9 +69,7 @@ class ScoreValues:
 
     def values(self) -> tuple[float, ...]:
         """Return the values, or the non-empty bins, ascending."""
-        if self._is_exact:
-            return tuple(sorted(self._exact))
-        return tuple(place for place, _ in self._counts_by_value())
+        return tuple(sorted(self._exact) if self._is_exact else (place for place, _ in self._counts_by_value()))
 
     def counts(self) -> tuple[int, ...]:
         """Return the frequency of each value or bin; empty if every value is listed."""

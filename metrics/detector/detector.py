@@ -125,14 +125,12 @@ def spans_of(said: Any, answer: str) -> Spans:
     if isinstance(said, (str, bytes, Mapping)) or not isinstance(said, Iterable):
         raise TypeError("no list of spans")
     merged: list[UnsupportedSpan] = []
-    for span in sorted(_span_of(one, answer) for one in said):
-        if merged and span.start < merged[-1].end:
-            last = merged[-1]
-            merged[-1] = UnsupportedSpan(
-                last.start, max(last.end, span.end), max(last.probability, span.probability)
-            )
+    for start, end, probability in sorted(_span_of(one, answer) for one in said):
+        if merged and start < merged[-1].end:
+            last = merged.pop()
+            merged.append(UnsupportedSpan(last.start, max(last.end, end), max(last.probability, probability)))
         else:
-            merged.append(span)
+            merged.append(UnsupportedSpan(start, end, probability))
     return tuple(merged)
 
 

@@ -89,8 +89,7 @@ class OnnxSpanDetector(SpanDetector):
         return found
 
     def _all(self, requests: Sequence[DetectionRequest]) -> list[list[UnsupportedSpan]]:
-        texts = [(self._first(one), one.answer) for one in requests]
-        encoded = self._tokenizer.encode_batch(texts)
+        encoded = self._tokenizer.encode_batch([(self._first(one), one.answer) for one in requests])
         inputs = {
             "input_ids": [one.ids for one in encoded],
             "attention_mask": [one.attention_mask for one in encoded],

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from ragmeter.metrics._display.wording import quote_text
+from ragmeter.metrics.errors import ConfigurationError
 from ragmeter.metrics.judge.protocol import JudgeError
 from ragmeter.metrics.protocol import Metric, scores_without_value
 from ragmeter.metrics.sample import RagSample
@@ -64,8 +65,6 @@ class SpanSupport(Metric):
 
     def __post_init__(self) -> None:
         if not 0.0 < self.at_least <= 1.0:
-            from ragmeter.metrics.errors import ConfigurationError  # noqa: PLC0415 -- for this alone
-
             raise ConfigurationError(f"at_least is {self.at_least!r}; pass a number above 0.0, at most 1.0")
         detector = as_detector(self.detector)
         object.__setattr__(self, "detector", detector)
@@ -93,9 +92,8 @@ class SpanSupport(Metric):
         ]  # fmt: skip
         covered = sum(_ink_length(answer[span.start : span.end]) for span in marked)
         share = covered / _ink_length(answer)
-        said = f"{len(marked)} unsupported spans, {share:.0%} of the answer"
-        if not marked:
-            said = "no unsupported span"
+        counted = f"{len(marked)} unsupported spans, {share:.0%} of the answer"
+        said = counted if marked else "no unsupported span"
         worst = max(items, key=lambda item: item.value or 0.0, default=None)
         explanation = said if worst is None else f"{said}: {quote_text(worst.text, _MOST_QUOTED)}"
         return (self.make_score(self.name, 1.0 - share, summary=said, explanation=explanation, items=items),)

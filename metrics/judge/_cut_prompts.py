@@ -11,7 +11,7 @@ import logging
 logger = logging.getLogger("ragmeter.judge")
 
 _SMALLEST_WINDOW = 256
-"""Least context window in tokens: a smaller reported number does not count."""
+"""A smaller reported number of tokens does not count."""
 _FAR_BELOW = 4
 """Largest ratio of estimated to actual tokens of any tokenizer."""
 _DIFFERENT = 1.2
@@ -45,11 +45,11 @@ class CutPrompts:
 
     def _is_the_window(self, estimated: int, stated: int) -> bool:
         """Return whether prompts of different lengths had this token count, and none had a higher one."""
+        if stated < self._ceiling:
+            return False
         if stated > self._ceiling:
             self._ceiling = stated
             self._shortest = self._longest = estimated
-        if stated < self._ceiling:
-            return False
         self._shortest = min(self._shortest, estimated)
         self._longest = max(self._longest, estimated)
         return self._longest >= stated and self._longest > self._shortest * _DIFFERENT

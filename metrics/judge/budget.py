@@ -54,7 +54,7 @@ class Reservation:
     """The window of a shared budget in which it is booked: `at` is the second of that Redis' clock."""
 
 
-_LIMITS = ("calls_per_minute", "tokens_per_minute", "cost_per_minute", "max_cost")
+LIMITS = ("calls_per_minute", "tokens_per_minute", "cost_per_minute", "max_cost")
 _PRICES = ("input_price", "output_price", "cached_input_price")
 
 
@@ -104,7 +104,7 @@ class JudgeBudget:
         self.cached_input_price = cached_input_price
         self.when_exhausted: Literal["skip", "wait"] = when_exhausted
         given = self.limits
-        for name in _LIMITS:
+        for name in LIMITS:
             if given[name] is not None and not given[name] > 0:
                 raise ConfigurationError(f"{name} is {given[name]!r}; pass a positive number or None")
         for name in _PRICES:
@@ -135,7 +135,7 @@ class JudgeBudget:
     @property
     def limits(self) -> dict[str, Any]:
         """Its constructor arguments, without the clock."""
-        return {name: getattr(self, name) for name in (*_LIMITS, *_PRICES, "when_exhausted")}
+        return {name: getattr(self, name) for name in (*LIMITS, *_PRICES, "when_exhausted")}
 
     @property
     def prices_known(self) -> bool:

@@ -21,7 +21,7 @@ from ragmeter.metrics._process import fork
 from ragmeter.metrics._process.redis import LEFT_ALONE_S, Answers, Command, RedisLine, Script, made_again
 from ragmeter.metrics.errors import ConfigurationError
 
-from .budget import JudgeBudget, Reservation
+from .budget import LIMITS, JudgeBudget, Reservation
 from .protocol import JudgeError
 
 SHARED_URL = "RAGMETER_JUDGE_SHARED_URL"
@@ -119,9 +119,7 @@ class SharedBudget(JudgeBudget):
         self._line = RedisLine(url, "the judge's shared budget", meanwhile)
         tag = f"ragmeter:{{judge-budget:{name}}}"  # in braces, for one node of a cluster
         self._keys = (f"{tag}:window", f"{tag}:spent")
-        self._limited = any(
-            limit is not None for limit in (calls_per_minute, tokens_per_minute, cost_per_minute, max_cost)
-        )
+        self._limited = any(self.limits[limit] is not None for limit in LIMITS)
         self._wait = 0.0
         self._begin()
         fork.forget(self._begin)

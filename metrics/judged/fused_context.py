@@ -123,11 +123,17 @@ class FusedContextMetrics(JudgedMetric):
             groups = (*groups, extraction(ENTITIES, {"t1": reference}, shared_with=ENTITIES))
         ask = Ask(self.name, _ALONE, passages, groups, self._prompts_with_shared)
         answers = (await inquiry.ask(ask)).answers
-        return (
-            self._precision(given, reference, chunks, answers),
-            self._recall(given, units, chunks, answers),
-            self._relevancy(question, statements, chunks, answers),
-        )
+        relevancy = self._relevancy(question, statements, chunks, answers)
+        if not given:
+            why = "not given: reference.answer"
+            return (*(self.without_value("missing_input", why, one) for one in self.score_names[:2]), relevancy)
+        if is_blank(reference):
+            precision = self.without_value("undefined", "the reference answer is blank")
+        else:
+            precision = ranked_score(self, "context_precision", chunks.evidence(answers))
+        if units and not chunks.texts:
+            return precision, recall_without_chunks(self, units, "sentence"), relevancy
+        return precision, recall_score(self, units, answers, "sentence"), relevancy
 
     @staticmethod
     def _groups(
@@ -166,23 +172,6 @@ class FusedContextMetrics(JudgedMetric):
         reference = (Passage("claims", lines=tuple(lines.items())),) if lines else ()
         answer = () if live is None else live.answer_passages
         return (*chunks, *passages_of(question=question), *reference, *answer)
-
-    def _precision(self, given: bool, reference: str, chunks: Chunks, answers: Mapping[str, Answer]) -> Score:
-        if not given:
-            return self.without_value("missing_input", "not given: reference.answer")
-        if is_blank(reference):
-            return self.without_value("undefined", "the reference answer is blank")
-        return ranked_score(self, "context_precision", chunks.evidence(answers))
-
-    def _recall(
-        self, given: bool, units: Sequence[str], chunks: Chunks, answers: Mapping[str, Answer]
-    ) -> Score:
-        if not given:
-            why = "not given: reference.answer"
-            return self.without_value("missing_input", why, "context_recall")
-        if units and not chunks.texts:
-            return recall_without_chunks(self, units, "sentence")
-        return recall_score(self, units, answers, "sentence")
 
     def _relevancy(
         self, question: str, statements: Statements, chunks: Chunks, answers: Mapping[str, Answer]
