@@ -198,9 +198,11 @@ def failed_reply(status: int, headers: Mapping[str, str], body: bytes, *, stated
         refusal = _refused_feature(status, words)
     else:
         retry, refusal = False, None
+    # A code is a server's word; anything longer might be a key or a text.
+    code = next((word for word in words.codes + words.kinds if _CODE.fullmatch(word)), None)
     return FailedCall(
         kind,
-        _detail(status, kind, words),
+        f"it answered with status {status}" + (f" ({code})" if code else "") + _ADVICE.get(kind, ""),
         status=status,
         retry=retry,
         retry_after_s=retry_after_s,
@@ -277,13 +279,6 @@ _ADVICE = {
     "not_found": ": check the model's name, and base_url= (is /v1 missing at its end?)",
     "quota": ": the account has no credit left",
 }
-
-
-def _detail(status: int, kind: str, words: _ErrorWords) -> str:
-    # A code is a server's word; anything longer might be a key or a text.
-    code = next((word for word in words.codes + words.kinds if _CODE.fullmatch(word)), None)
-    said = f"it answered with status {status}" + (f" ({code})" if code else "")
-    return said + _ADVICE.get(kind, "")
 
 
 @dataclass(slots=True)

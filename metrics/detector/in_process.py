@@ -49,11 +49,10 @@ class InProcessSpanDetector(SpanDetector):
         """Call the function for each request, on a thread, without blocking the event loop."""
         return [
             await made if inspect.isawaitable(made) else made
-            for made in await self._on_thread(partial(self._all, list(requests)))
+            for made in await self._on_thread(
+                lambda: [self._call_once(one.question, list(one.contexts), one.answer) for one in requests]
+            )
         ]
-
-    def _all(self, requests: Sequence[DetectionRequest]) -> list[Any]:
-        return [self._call_once(one.question, list(one.contexts), one.answer) for one in requests]
 
 
 def as_detector(given: object) -> SpanDetector:
