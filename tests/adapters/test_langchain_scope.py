@@ -144,12 +144,6 @@ def test_ids_of_the_config(watch: Watch, chain: Any, place: str, key: str) -> No
     chain.invoke("who?", config={**watch.config, place: {key: "c1", "user_id": 7, "api_key": "k"}})
 
 
-@expect(name="qa")
-def test_run_name(watch: Watch, chain: Any) -> None:
-    """LangChain's own name for a run."""
-    chain.invoke("who?", config={**watch.config, "run_name": "qa"})
-
-
 @expect(reference=Reference(answer="inner"))
 def test_the_note_of_the_call_wins_over_the_context(watch: Watch, chain: Any) -> None:
     """The nearer, the stronger."""

@@ -62,25 +62,6 @@ def test_every_way_of_reading_a_stream(way: str, capsys: pytest.CaptureFixture[s
     assert got == ANSWER
 
 
-def test_async_stream_read_to_its_end() -> None:
-    """Async streams, by ``async_response_gen`` and by the generator itself."""
-
-    async def main() -> tuple[str, str]:
-        first = await engine().aquery(QUESTION)
-        one = "".join([word async for word in first.async_response_gen()])
-        second = await engine().aquery(QUESTION)
-        two = "".join([word async for word in second.response_gen])
-        return one, two
-
-    with captured() as capture:
-        assert asyncio.run(main()) == (ANSWER, ANSWER)
-        samples = [run.sample for run in capture.runs]
-
-    assert [sample.answer for sample in samples] == [ANSWER, ANSWER]
-    assert {sample.status for sample in samples} == {"ok"}
-    assert capture.handler.open_entries == 0
-
-
 def test_caller_sees_the_same_objects_and_types() -> None:
     """The response, its generator's type, and its identity to other tools' tables are kept."""
     with captured():

@@ -91,17 +91,6 @@ def texts(request):
     return (str(sorted(request.form)), *(f"{k}={v}" for k, v in request.passages.items()), str(request.ids))
 
 
-def test_concurrent_identical_asks_share_one_call(server):
-    server.latency_s = 0.1
-    judge = judge_at(server)
-    results = evaluate([sample()] * 20, [ContextPrecision()], judge, concurrency=20)
-
-    assert len(server.requests) == 1
-    assert {scores["context_precision"].value for scores in results} == {1.0}
-    assert sum(calls(results)) == 1
-    assert judge.stats.cache_hits == 19 * 2
-
-
 def test_those_who_share_a_call_share_its_failure(server):
     server.script += [Misbehaviour(500, delay_s=0.1)]
     judge = judge_at(server)
@@ -133,15 +122,6 @@ def test_who_waits_for_a_cancelled_ask_asks_for_itself(server):
     result = asyncio.run(run())
 
     assert (result.value, result.status, len(server.requests)) == (1.0, "ok", 2)
-
-
-def test_concurrency_is_a_limit(server):
-    server.latency_s = 0.02
-    server.together = 3
-    judge = judge_at(server, concurrency=3)
-    evaluate([sample(question=str(n)) for n in range(30)], [ContextPrecision()], judge, concurrency=30)
-
-    assert server.most_at_once == 3
 
 
 def test_one_judge_serves_loop_after_loop_and_several_at_once(server):
