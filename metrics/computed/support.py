@@ -128,9 +128,11 @@ def _neighbours(claims: Claims) -> float:
             (_HAN_GRAM, _han_form, word_lines) if has_han(whole) else (_GRAM, _plain_form, _known)
         )
         said = frozenset().union(*[_grams(form(text), length) for text in texts])
+        absent = claims.looked_for.pairs - claims.held.words
+        possible = [gram for gram in said if absent.isdisjoint((gram[:2], gram[1:3]))] if absent else said
         known = MARK.join([context.memoize(known_form) for context in claims.contexts])
-        there = _grams(known, length) if len(said) > _LOOKED_UP else known
-        return sum(map(there.__contains__, said)) / len(said) if said else 1.0
+        there = _grams(known, length) if len(possible) > _LOOKED_UP else known
+        return sum(map(there.__contains__, possible)) / len(said) if said else 1.0
     stems: list[str | None] = []
     for span, sentence, text, terms in zip(
         answer.spans, answer.sentences, claims.texts, claims.terms, strict=True

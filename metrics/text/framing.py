@@ -27,7 +27,7 @@ _HAN_FRAMING = read_pattern("framing.han_framing")
 _LIST_MARK = read_pattern("framing.list_mark")
 _LABELS = read_pattern("framing.labels")
 """Numbers that only enumerate: of a step, a passage; and round the clock."""
-_SHORT_NUMBER = re.compile(r"\d(?<!\d\d)\d{0,2}(?!\d)")
+_SHORT_NUMBER = re.compile("[0-9](?<![0-9]{2})[0-9]{0,2}(?![0-9])")
 """A number that may be one; begins with a digit, so that the search jumps to them."""
 _LISTED = re.compile(r"(?<![^\s:;,.：；，。])[(（]?(\d{1,2})[.)、）．](?![\d)])")
 """Numbers of list items within a line."""

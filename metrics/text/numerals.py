@@ -13,7 +13,9 @@ _SMALL = {"十": 10, "百": 100, "千": 1000}
 _LARGE = {"万": 10**4, "萬": 10**4, "亿": 10**8, "億": 10**8}
 _LONGEST_HAN = 32
 
-HAN_NUMERAL = re.compile("[〇零一二两兩三四五六七八九十百千万萬亿億]+(?:点[〇零一二三四五六七八九]+)?")
+HAN_NUMERALS = "〇零一二两兩三四五六七八九十百千万萬亿億"
+"""The characters of Chinese numerals."""
+HAN_NUMERAL = re.compile(f"[{HAN_NUMERALS}][{HAN_NUMERALS}]*(?:点[〇零一二三四五六七八九]+)?")
 """A run of characters that may be one Chinese numeral."""
 
 _ROMAN = re.compile(r"m{0,3}(?:cm|cd|d?c{0,3})(?:xc|xl|l?x{0,3})(?:ix|iv|v?i{0,3})\Z")

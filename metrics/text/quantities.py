@@ -10,7 +10,7 @@ import re
 from collections.abc import Collection, Iterable
 from typing import NamedTuple
 
-from .numerals import HAN_NUMERAL, decimal, han_value, roman_value, shift
+from .numerals import HAN_NUMERAL, HAN_NUMERALS, decimal, han_value, roman_value, shift
 from .times import may_have_times, times
 from .units import PREFIX, PREFIX_ENDS, SCALE, SCALES, UNIT, UNIT_STARTS, scale_of, units_of
 
@@ -59,7 +59,7 @@ _SCALED = re.compile(rf"\d(?!\d)(?:{SCALE.pattern})")
 _ASCII_SCALED = re.compile(r"[0-9]([ -]?[a-z]+)(?!\w)")
 """The same for a text without other letters, if it contains one of `SCALES`: a tenth of the time."""
 _HAN_POWER = re.compile("[百千万萬亿億]")
-_OTHER_DIGIT = re.compile(rf"(?![0-9])\d|{HAN_NUMERAL.pattern}")
+_OTHER_DIGIT = re.compile(rf"[\d{HAN_NUMERALS}](?<![0-9])")
 _BETWEEN = re.compile(r" ?(?:-|~|\.\.\.?) ?| (?:to|and|до|по|и) |至|到|和")
 _BEFORE_WHOLE = re.compile(r"(?:the )?(?:year )?[~≈№#+ ]*\Z")
 _BELONGING_BEFORE = (*PREFIX_ENDS, "百分之", "公元前", "第")
