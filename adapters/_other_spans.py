@@ -44,13 +44,8 @@ _RETRIEVAL_TASKS = ("retriev", "vectorstore")
 _OPENINFERENCE = "openinference.instrumentation.langchain"
 
 
-def _context_reader() -> Callable[[], object]:
-    """Return the `get` of the variable in which OpenTelemetry stores its context, else `get_current`."""
-    variable = getattr(getattr(opentelemetry.context, "_RUNTIME_CONTEXT", None), "_current_context", None)
-    return variable.get if isinstance(variable, ContextVar) else get_current
-
-
-ambient_context = _context_reader()
+_variable = getattr(getattr(opentelemetry.context, "_RUNTIME_CONTEXT", None), "_current_context", None)
+ambient_context: Callable[[], object] = _variable.get if isinstance(_variable, ContextVar) else get_current
 """Return OpenTelemetry's current context; compared by identity only, at every event, to detect an attachment
 since the request began."""
 
@@ -209,13 +204,7 @@ class CapturedSpans:
         self._watched = True
 
     def note(self, own: SpanContext | None, around: SpanContext | None, started_ns: int) -> None:
-        """Record a request that a callback captured and that ends now.
-
-        Args:
-            own: The span that another instrumentation recorded for it; None if unknown.
-            around: The span around it.
-            started_ns: Its begin.
-        """
+        """Record a request that a callback captured and that ends now, by its own span, else by its time."""
         span = own or around
         if not self._watched or span is None:
             return

@@ -12,9 +12,10 @@ import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
 from itertools import count
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar, cast
 
 from ragmeter.adapters._snapshots import ContextSnapshot
+from ragmeter.adapters.reading.route import Found
 from ragmeter.exporters.protocol import RagRun
 
 if TYPE_CHECKING:
@@ -54,15 +55,7 @@ class InnerRequest:
         )
 
 
-class _Note(Protocol):
-    """A retrieval, in any framework."""
-
-    part: InnerRequest | None
-    contexts: tuple[ContextSnapshot, ...] | None
-    query: Any
-
-
-N = TypeVar("N", bound=_Note)
+N = TypeVar("N", bound=Found)
 
 
 def read_parts(notes: list[N]) -> None:
@@ -76,7 +69,7 @@ def read_parts(notes: list[N]) -> None:
             note.contexts, note.query = part.documents, run.sample.search_query or run.sample.question
 
 
-def runs_of(notes: Iterable[_Note]) -> list[RagRun]:
+def runs_of(notes: Iterable[Found]) -> list[RagRun]:
     """Return the runs of the parts among retrievals."""
     runs = [note.part.result[0] for note in notes if note.part is not None]
     return [run for run in runs if run is not None]

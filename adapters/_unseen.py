@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import date
 from decimal import Decimal
 from enum import Enum
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from uuid import UUID
 
 from ragmeter.adapters import default_meter
@@ -35,6 +35,7 @@ from ragmeter.adapters.reading.results import (
     reads_as_retrieved,
     tool_for,
 )
+from ragmeter.adapters.reading.route import Found, Who
 from ragmeter.exporters.protocol import Suspects
 from ragmeter.requests.lone_retrieval import RecentRetrievals
 
@@ -55,7 +56,6 @@ MIN_LETTERS = 20
 """A text of fewer letters is a label or a number, not a retrieved text."""
 MAX_ITEMS = 200
 _MAX_DEPTH = 6
-Who = Literal["tool", "function"]
 
 
 class RetrievalRules(NamedTuple):
@@ -106,21 +106,7 @@ def documents_of(result: Any, rule: RetrievalTool) -> tuple[ContextSnapshot, ...
     return tuple(ContextSnapshot.take(*item[:4]) for item in found)
 
 
-class ResultNote(Protocol):
-    """The record of the output of a tool or function."""
-
-    contexts: tuple[ContextSnapshot, ...] | None
-    ended_order: int | None
-    rule: RetrievalTool | None
-    result: object
-
-    @property
-    def who(self) -> Who: ...
-    @property
-    def name(self) -> str: ...
-
-
-N = TypeVar("N", bound=ResultNote)
+N = TypeVar("N", bound=Found)
 
 
 def retrieved_by_shape(notes: Sequence[N], calls: Sequence[Step], *, lists_only: bool = False) -> list[N]:
@@ -319,7 +305,7 @@ class Lookout:
         )
 
 
-def read_results(notes: Iterable[ResultNote], lookout: Lookout) -> bool:
+def read_results(notes: Iterable[Found], lookout: Lookout) -> bool:
     """Read the documents in the results of user-named calls; return whether all could be read."""
     all_read = True
     for note in notes:

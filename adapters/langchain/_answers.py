@@ -71,17 +71,11 @@ def note_output(outputs: object, inputs: object = None) -> OutputNote:
 
 def answer_in(note: OutputNote, said: Iterable[Said], contexts: Iterable[str]) -> str | None:
     """Return the answer, or None; on the worker."""
-    if note.structured is not None:
-        return _structured_text(note.structured)
     if note.text is not None:
         return note.text
-    return choose_answer(note.strings, said, copied=note.copied, contexts=contexts)
-
-
-def _structured_text(value: object) -> str | None:
-    """Return the text of a structured answer: the value named as the answer, or its only long string.
-
-    A structure without either is an answer as a whole: its JSON.
-    """
-    text = value if isinstance(value, str) else choose_answer(strings_in(value), ())
-    return text or json.dumps(value, ensure_ascii=False, default=lambda _: None)
+    held = note.structured
+    if held is None:
+        return choose_answer(note.strings, said, copied=note.copied, contexts=contexts)
+    # The value named as the answer, or the only long string; without either, the whole is the answer.
+    text = held if isinstance(held, str) else choose_answer(strings_in(held), ())
+    return text or json.dumps(held, ensure_ascii=False, default=lambda _: None)

@@ -108,7 +108,7 @@ def _run_of(
     speakers = speakers_of(calls, answer)
     answering = last_call(calls, speakers, max(ends, default=0))
     notes, made_of_passages = counted_retrievals(request, answering)
-    queries = [str(note.query) for note in notes if isinstance(note.query, str)]
+    queries = [note.query for note in notes if note.query is not None]
     question = _question(request, notes, queries, asked)
     rule: ContextsBy = "runs"
     began_with = runs_of(notes)
@@ -124,7 +124,13 @@ def _run_of(
         found = _in_prompts(request, seen, notes, contexts, question, answer)
         if found is not None:
             contexts, rule = found, "prompt"
-    elif request.handed and contexts is None and _was_asked(question, asked):
+    elif (
+        request.handed
+        and contexts is None
+        and not is_label(question or "")
+        and stands_in(question or "", asked)
+    ):
+        # A model was sent the question: documents that are summarised have none.
         contexts = _in_prompts(request, seen, (), request.handed, question, answer) or None
         rule = "prompt"
         if contexts is not None:
@@ -259,7 +265,7 @@ def _in_prompts(
             documents,
             answer=answer,
             question=question,
-            queries=[note.query for note in notes if isinstance(note.query, str)],
+            queries=[note.query for note in notes],
             after_ns=max((note.ended_order or 0 for note in request.retrievals), default=0),
             are_whole=True,
             this_turn=not notes,
@@ -275,11 +281,6 @@ def _in_prompts(
         if parts is not None and _letters(parts) >= _letters(seen):
             return parts
     return seen
-
-
-def _was_asked(question: str | None, calls: Sequence[Step]) -> bool:
-    """Return whether a model was sent the question: documents that are summarised have none."""
-    return question is not None and not is_label(question) and stands_in(question, calls)
 
 
 def _letters(documents: Sequence[ContextSnapshot]) -> int:
@@ -324,7 +325,7 @@ def _retrieval(note: RetrievalNote, ending: Ending, shared: SharedContexts) -> R
         started_ns=started,
         ended_ns=max(ended, started),
         contexts=shared.of(note.contexts or ()),
-        query=note.query if isinstance(note.query, str) else None,
+        query=note.query,
         name=note.run.name,
         data_source_id=first_text(metadata, ("data_source_id",))
         or source_of(note.retriever)

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import cast
 
-from ragmeter.adapters._snapshots import ContextSnapshot
 from ragmeter.adapters.reading.route import Passage, Paste, Route, last_attempts, runs_around
 from ragmeter.adapters.reading.step import Step
 
@@ -17,21 +16,17 @@ from ._state import OpenRequest, RetrievalNote, Run
 
 def counted_retrievals(request: OpenRequest, answering: Step | None) -> tuple[list[RetrievalNote], bool]:
     """Return the retrievals that count, in start order, and whether passages replace them."""
-    notes = last_attempts(note for note in request.retrievals if _is_outermost(note))
+    # No finished retriever is around it; one that was cancelled never ends: then its inner ones are known.
+    notes = last_attempts(
+        note
+        for note in request.retrievals
+        if note.outer is None or note.outer.note is None or note.outer.note.contexts is None
+    )
     if notes:
         return notes, False
     if request.options.strict or not request.llms:
         return [], False
     return last_attempts(_passage_retrievals(request, answering)), True
-
-
-def _is_outermost(note: RetrievalNote) -> bool:
-    """Return whether no finished retriever encloses this one.
-
-    An enclosing retriever that was cancelled never ends: then only its inner ones are known.
-    """
-    outer = note.outer
-    return outer is None or outer.note is None or outer.note.contexts is None
 
 
 def _passage_retrievals(request: OpenRequest, answering: Step | None) -> list[RetrievalNote]:
@@ -62,7 +57,7 @@ def follow(
     answer: str | None,
     *,
     joins: bool,
-) -> Route[ContextSnapshot]:
+) -> Route:
     """Follow the retrieved documents through the functions between; `joins` as in `Route.follow`.
 
     Those of another framework's request have passed its own stages.
@@ -74,11 +69,11 @@ def follow(
         for note in (*request.nested, *request.retrievals)
         if id(note) not in counts and note.error_type is None and note.part is None
     ]
-    route: Route[ContextSnapshot] = Route(notes, others)
+    route = Route(notes, others)
     if request.options.strict:
         return route
     until = None if answering is None else answering.started_ns
-    steps: list[Passage[ContextSnapshot] | Paste] = [*request.passages, *_pastes(request, answer)]
+    steps: list[Passage | Paste] = [*request.passages, *_pastes(request, answer)]
     route.follow(steps, until, joins=joins)
     readers = [request.reader]
     if until is not None:

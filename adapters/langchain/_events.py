@@ -234,7 +234,7 @@ def _retriever_started(attached: Attachment, run: Run, query: object, event: Map
         return
     around = active_retriever.get()
     outer = None if around is None else attached.runs.get(around)
-    note = RetrievalNote(run, query, event.get("metadata"))
+    note = RetrievalNote(run, query if isinstance(query, str) else None, metadata=event.get("metadata"))
     note.retriever = _calling_retriever()
     if outer is not None and outer.open and outer.request is request and outer is not run:
         note.outer = outer

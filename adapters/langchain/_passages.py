@@ -27,8 +27,10 @@ def note_passage(run: Run, outputs: object, late_inputs: object, now: int) -> No
     """Record a chain's output documents, unless they are exactly those it received or retrieved."""
     request = run.request
     given = document_lists(outputs)
-    if not given and type(outputs) is list and _rejects_all(run, outputs):
-        given = {"": ()}
+    # A function that received documents rejected all; not one of several that run in parallel: its list may be
+    # of something that the documents lack.
+    if not given and type(outputs) is list and not outputs and "" in (run.documents or ()):
+        given = {} if any(tag.startswith("map:key:") for tag in run.tags or ()) else {"": ()}
     if not given or request.options.strict or enclosing_retriever(run) is not None:
         return
     taken = run.documents
@@ -61,16 +63,6 @@ def note_passage(run: Run, outputs: object, late_inputs: object, now: int) -> No
         passed_on,
         streamed=streamed,
     )
-
-
-def _rejects_all(run: Run, outputs: list[Any]) -> bool:
-    """Return whether a function received documents and returned only an empty list.
-
-    Not one of several that run in parallel: its list may be of something that the documents lack.
-    """
-    if outputs or not run.documents or "" not in run.documents:
-        return False
-    return not any(tag.startswith("map:key:") for tag in run.tags or ())
 
 
 def _add_passage(

@@ -35,12 +35,6 @@ MOST_FOUND = 1_000
 """Most items of a list that a search may have found, and most fields that are read. A longer list is what is
 searched, which a state may carry through every step."""
 
-INTERRUPTING_ERRORS = frozenset({"GraphInterrupt", "NodeInterrupt"})
-"""LangGraph raises these to pause for a person."""
-
-CONTROL_FLOW_ERRORS = frozenset({"GraphBubbleUp"})
-"""Base of LangGraph's control flow (e.g. a command for the parent graph): nothing failed."""
-
 
 class Question(NamedTuple):
     """The data of an input from which the question is chosen."""
@@ -250,29 +244,20 @@ def last_refusal(outputs: object) -> str | None:
 
 def is_interrupt(error: BaseException) -> bool:
     """Return whether a graph pauses for a person; by name, so that nothing is imported."""
-    return any(kind.__name__ in INTERRUPTING_ERRORS for kind in type(error).__mro__)
+    return any(kind.__name__ in ("GraphInterrupt", "NodeInterrupt") for kind in type(error).__mro__)
 
 
 def is_control_flow(error: BaseException) -> bool:
-    """Return whether a graph uses this exception only for control flow, interrupts included."""
-    return any(kind.__name__ in CONTROL_FLOW_ERRORS for kind in type(error).__mro__)
-
-
-def _plain_text(value: object) -> str | None:
-    """Return the text of a string or of a prompt value; None for everything else."""
-    if isinstance(value, str):
-        return value
-    if type(value).__name__ == "StringPromptValue":
-        text = getattr(value, "text", None)
-        return text if isinstance(text, str) else None
-    return None
+    """Return whether a graph uses this exception only for control flow, interrupts included: nothing failed."""
+    return any(kind.__name__ == "GraphBubbleUp" for kind in type(error).__mro__)
 
 
 def _text_in(value: object) -> str | None:
     """Return the text in a value: itself, the user's message that it is, or its last such message."""
-    text = _plain_text(value)
-    if text is not None or value is None:
-        return text
+    if type(value).__name__ == "StringPromptValue":
+        value = getattr(value, "text", None)
+    if value is None or isinstance(value, str):
+        return value
     as_conversation = getattr(value, "to_messages", None)
     if callable(as_conversation):
         value = as_conversation()

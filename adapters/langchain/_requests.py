@@ -214,20 +214,18 @@ def _offer_request(
         trace_id=None if span is None else span.trace_id,
         size_bytes=size_bytes,
         scope=request.scope,
-        alone=None if request.llms or request.parts else _ended(request, request.alone),
+        alone=None
+        if request.llms or request.parts or request.alone is None
+        else request.alone.end(
+            next((note.query for note in request.retrievals if note.query is not None), None),
+            tuple([item for note in request.retrievals for item in note.contexts or ()]),
+            is_paused=request.interrupted,
+        ),
     )
 
 
 def _may_show(request: OpenRequest) -> bool:
     return bool(request.parts) or may_show(note.run.sent for note in request.llms)
-
-
-def _ended(request: OpenRequest, alone: LoneRetrieval | None) -> LoneRetrieval | None:
-    if alone is None:
-        return None
-    asked = [note.query for note in request.retrievals if isinstance(note.query, str)]
-    found = tuple([item for note in request.retrievals for item in note.contexts or ()])
-    return alone.end(asked[0] if asked else None, found, is_paused=request.interrupted)
 
 
 def _remember(attached: Attachment, request: OpenRequest) -> None:

@@ -31,11 +31,11 @@ from ragmeter.adapters import default_meter
 from ragmeter.adapters._open_requests import OpenRequests
 from ragmeter.adapters._parts import NOT_CAPTURED, Enclosure, InnerRequest, register
 from ragmeter.adapters._snapshots import ContextSnapshot
-from ragmeter.adapters._unseen import GaveOut, Lookout, RetrievalRules, Who
+from ragmeter.adapters._unseen import GaveOut, Lookout, RetrievalRules
 from ragmeter.adapters.reading import route
 from ragmeter.adapters.reading.fields import Reader
 from ragmeter.adapters.reading.prompts import Sent
-from ragmeter.adapters.reading.route import Passage, Paste
+from ragmeter.adapters.reading.route import Found, Passage, Paste
 from ragmeter.metrics._process import fork
 from ragmeter.requests.lone_retrieval import LoneRetrieval
 from ragmeter.requests.scope import RequestScope, parse_scope
@@ -164,38 +164,18 @@ class Run(route.Run):
 
 
 @dataclass(slots=True, eq=False)
-class RetrievalNote:
+class RetrievalNote(Found):
     """One retrieval: its run and its documents."""
 
     run: Run
-    query: object = None
-    metadata: Mapping[str, Any] | None = None
     outer: Run | None = None
     """The retriever around it; of those that may count by context, where parent ids do not decide it."""
-    contexts: tuple[ContextSnapshot, ...] | None = None
+    metadata: Mapping[str, Any] | None = None
     documents: tuple[Any, ...] = ()
     ended_ns: int | None = None
-    ended_order: int | None = None
-    error_type: str | None = None
-    rule: RetrievalTool | None = None
-    """The rule by which the documents are read from `result`; None: they are known."""
-    result: object = None
-    """The output of a tool or function that the user has named."""
     retriever: object = None
     """LangChain's own object, in which the worker reads the searched source."""
     target: SpanContext | None = None
-    part: InnerRequest | None = None
-    """The request of another framework that retrieved."""
-
-    @property
-    def who(self) -> Who:
-        """Its kind, if it is no retriever."""
-        return "tool" if self.run.kind == "tool" else "function"
-
-    @property
-    def name(self) -> str:
-        """The run's name."""
-        return self.run.name or ""
 
     def note_around(self) -> None:
         """Record it, finished, with all runs around it."""
@@ -241,7 +221,7 @@ class OpenRequest:
     ignored = False
     nested: Sequence[RetrievalNote] = ()
     """Retrievals within others."""
-    passages: Sequence[Passage[ContextSnapshot]] = ()
+    passages: Sequence[Passage] = ()
     given: Sequence[GaveOut] = ()
     """The output of tools and functions while nothing was retrieved."""
     shaped: Sequence[RetrievalNote] = ()

@@ -14,14 +14,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 from ragmeter._runtime.guard import Guard
-from ragmeter.adapters.reading.fields import (
-    FIELD_NAMES,
-    OutputString,
-    Reader,
-    check_readers,
-    fields_of,
-    strings_in,
-)
+from ragmeter.adapters.reading.fields import OutputString, Reader, check_readers, fields_of, strings_in
 
 from ._payloads import (
     Kind,
@@ -62,17 +55,16 @@ def answer_of(result: object) -> Answer:
     """Return the answer in the result of a query, chat, synthesis or workflow run.
 
     ``Response``: its text. ``PydanticResponse`` and an agent's structured response: their JSON. Chat and
-    completion responses and messages: their text. A stop event: its result; for a subclass with additional
-    fields, the first of the usual ones that it has. Streaming responses: see `Answer.stream`. Anything else:
-    its strings, for the worker to choose from; never a ``repr``.
+    completion responses and messages: their text. A stop event: its result. Streaming responses: see
+    `Answer.stream`. Anything else: its strings, for the worker to choose from; never a ``repr``.
     """
     if result is None:
         return _NO_ANSWER
     if isinstance(result, str):
         return Answer(result or None)
     kind = result_class(result)
-    if kind == "StopEvent":
-        return _answer_of_stop(result)
+    if kind == "StopEvent" and (inner := getattr(result, "result", None)) is not None and inner is not result:
+        return answer_of(inner)
     if kind in ("StreamingResponse", "AsyncStreamingResponse"):
         text = getattr(result, "response_txt", None)
         return Answer(text) if isinstance(text, str) else Answer(stream="query", holder=result)
@@ -114,20 +106,6 @@ def _answer_of_structure(structured: object) -> Answer:
         return Answer(json.dumps(structured, ensure_ascii=False))
     except (TypeError, ValueError, RecursionError):
         return Answer(strings=strings_in(structured))
-
-
-def _answer_of_stop(event: object) -> Answer:
-    result = getattr(event, "result", None)
-    if result is not None and result is not event:
-        return answer_of(result)
-    if type(event).__name__ == "StopEvent":
-        return _NO_ANSWER
-    fields = event_payload(event)
-    for name in FIELD_NAMES["output"] if isinstance(fields, Mapping) else ():
-        value = fields.get(name)
-        if value is not None and value is not event:
-            return answer_of(value)
-    return Answer(strings=strings_in(fields))
 
 
 def source_ids_of(result: object) -> tuple[str, ...]:
@@ -201,7 +179,12 @@ class Readers:
                     return False, None
         with self._guard:
             if reader is not None:
-                read = text_of(_input_field(arguments, reader) if isinstance(reader, str) else reader(request))
+                if isinstance(reader, str):
+                    places = [arguments, *given_to_run(arguments)]
+                    value = next((value for one in places if (value := one.get(reader)) is not None), None)
+                else:
+                    value = reader(request)
+                read = text_of(value)
                 question = question if read is None else read
         return True, question
 
@@ -235,12 +218,6 @@ def _read(reader: Reader, result: object) -> Any:
     if isinstance(reader, str):
         return (fields_of(event_payload(payload)) or {}).get(reader)
     return reader(payload)
-
-
-def _input_field(arguments: Mapping[str, Any], name: str) -> Any:
-    """Return a named input of a call: an argument, or a field of its start event."""
-    places = [arguments, *given_to_run(arguments)]
-    return next((value for one in places if (value := one.get(name)) is not None), None)
 
 
 def inputs_of(arguments: Mapping[str, Any]) -> tuple[Any, ...]:

@@ -35,14 +35,7 @@ class Reached(NamedTuple):
 
 
 def nodes_that_reached(ended: Notes, calls: Sequence[Step], answer: str | None, handed: Nodes = ()) -> Reached:
-    """Return the nodes that reached the model.
-
-    Args:
-        ended: The request as it ended.
-        calls: Its model calls, as `Step`s.
-        answer: Its answer.
-        handed: Nodes found before it began.
-    """
+    """Return the nodes that reached the model; those `handed` to the request were found before it began."""
     way = followed(ended.trail)
     given = {scope for scope, _ in way.given}
     found = sorted((one for one in way.open if one.run.scope not in given), key=lambda one: one.run.order)
@@ -82,10 +75,7 @@ def rejected_scopes(
 ) -> frozenset[Run]:
     """Return the scopes without any node that the response names: rejected attempts.
 
-    Args:
-        parts: The nodes of each scope that has any.
-        given: The scopes whose nodes were input of a synthesis.
-        source_ids: Ids of the nodes that the response names as its sources.
+    The nodes of those `given` were input of a synthesis.
     """
     if (len(parts) == 1 and given) or not _named(joined(parts.values()), source_ids):
         return frozenset()
@@ -136,7 +126,7 @@ def _seen(
     return without_repetitions([seen, tuple(item for item in joined(hidden) if item in nodes)])
 
 
-def _handed_on(ended: Notes, lists: Sequence[OpenList[ContextSnapshot]], found: Nodes) -> Nodes | None:
+def _handed_on(ended: Notes, lists: Sequence[OpenList], found: Nodes) -> Nodes | None:
     """Return the retrieved nodes that a workflow's steps passed on; None if their events do not show it.
 
     The steps that received nodes and passed none on are those that used them: of several the one that ended

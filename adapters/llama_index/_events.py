@@ -38,9 +38,7 @@ from ._payloads import (
     Kind,
     Nodes,
     TextMode,
-    is_combining,
     kind_of,
-    node_ids,
     nodes_in,
     nodes_of,
     payload_of,
@@ -181,9 +179,9 @@ class SpanFollower:
         elif kind == "retrieve":
             end_retrieval(frame, result, self._text_mode)
         elif kind == "postprocess" and isinstance(result, (list, tuple)):
-            taken, left = node_ids(nodes_of(arguments)), snapshot_nodes(result, self._text_mode)
-            name = id_.partition(".")[0]
-            frame.request.trail.append(Postprocessed(name, frame.run, taken, left))
+            taken = frozenset(str(getattr(item, "node_id", "")) for item in nodes_of(arguments))
+            left = snapshot_nodes(result, self._text_mode)
+            frame.request.trail.append(Postprocessed(id_.partition(".")[0], frame.run, taken, left))
         if frame.is_root:
             self._exit_root(frame, arguments, result)
 
@@ -258,7 +256,8 @@ class SpanFollower:
         self, kind: Kind, id_: str, arguments: Mapping[str, Any], instance: Any, tags: Mapping[str, Any] | None
     ) -> None:
         if len(self._frames) >= MAX_FRAMES:
-            self._shed_frames()
+            for key in tuple(self._frames)[: MAX_FRAMES // 2]:
+                self._frames.pop(key, None)
         self._frames[id_] = None
         if is_suppressed() or kind == "transform" or is_preparation():
             return
@@ -407,7 +406,8 @@ class SpanFollower:
         if frame.synthesis is not None:  # an override that delegates to its base: the inner one counts
             frame.synthesis.contexts = nodes
             return
-        combines = is_combining(arguments)
+        # It joins sub-answers: its nodes are generated texts, no documents.
+        combines = arguments.get("additional_source_nodes") is not None
         frame.synthesis = Synthesis(type(instance).__name__, frame.run, nodes, combines=combines)
         request.trail.append(frame.synthesis)
 
@@ -433,7 +433,12 @@ class SpanFollower:
             contexts = self._readers.contexts(result, self._text_mode)
             answer = self._readers.answer(result, answer)
         if contexts is not None or answer.strings:
-            self._note_output(request, arguments, result, answer, contexts)
+            nodes: Nodes = ()
+            copied: tuple[OutputString, ...] = ()
+            if answer.strings:
+                nodes = snapshot_nodes(nodes_in(payload_of(result)), self._text_mode)
+                copied = strings_in(inputs_of(arguments))
+            request.output = Output(answer.strings, copied, nodes, contexts)
         if frame.kind == "llm" and not (answer.text or answer.strings):  # it is streamed
             if request.announced_by in self._announced:
                 request.returned = True
@@ -451,21 +456,6 @@ class SpanFollower:
             # A text that reaches this branch was pasted from the nodes: no model was called.
             asked = not (answer.nodes_only or request.no_text or answer.text)
             self._finish(request, "no_answer" if asked else "retrieval_only", None, None)
-
-    def _note_output(
-        self,
-        request: LlamaRequest,
-        arguments: Mapping[str, Any],
-        result: Any,
-        answer: Answer,
-        contexts: Nodes | None,
-    ) -> None:
-        nodes: Nodes = ()
-        copied: tuple[OutputString, ...] = ()
-        if answer.strings:
-            nodes = snapshot_nodes(nodes_in(payload_of(result)), self._text_mode)
-            copied = strings_in(inputs_of(arguments))
-        request.output = Output(answer.strings, copied, nodes, contexts)
 
     def _await_stream(self, frame: Frame, answer: Answer) -> None:
         request = frame.request
@@ -574,10 +564,6 @@ class SpanFollower:
             if frame is not None and frame.request is request:
                 self._frames.pop(key, None)
         self._meter.port.count_lost("evicted")
-
-    def _shed_frames(self) -> None:
-        for key in tuple(self._frames)[: MAX_FRAMES // 2]:
-            self._frames.pop(key, None)
 
 
 def _ids_of_texts(messages: Sent) -> list[int]:

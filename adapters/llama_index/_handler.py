@@ -11,7 +11,7 @@ model for by itself. It must never change the application's objects, exceptions,
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from inspect import BoundArguments
 from typing import TYPE_CHECKING, Any
 
@@ -97,7 +97,7 @@ class RagMeterHandler:
             meter,
             text_mode=text_mode,
             is_engine=None if engine is None else _Engines(engine),
-            active_tags=_active_tags,
+            active_tags=dispatching.active_instrument_tags.get,  # type: ignore[attr-defined]
             active_span=active_span_id.get,
             readers=Readers(filter, question, contexts, answer, meter.port.guard("llama_index.hook")),
             name=name,
@@ -212,12 +212,7 @@ _ENDING = frozenset({"LLMChatEndEvent", "LLMCompletionEndEvent", "ExceptionEvent
 
 
 class _Listener:
-    """Receives models' responses for the streams that are being read, and the ends of models' own streams.
-
-    Args:
-        spans: The requests.
-        guard: Contains our own errors.
-    """
+    """Receives models' responses for the streams that are being read, and the ends of models' own streams."""
 
     def __init__(self, spans: SpanFollower, guard: Guard) -> None:
         self._spans = spans
@@ -250,11 +245,6 @@ class _Listener:
 def _root_dispatcher() -> Any:
     """Return LlamaIndex's root dispatcher; its handler lists take any object of the right shape."""
     return instrumentation.root_dispatcher  # type: ignore[attr-defined]
-
-
-def _active_tags() -> Mapping[str, Any]:
-    tags: Mapping[str, Any] = dispatching.active_instrument_tags.get()  # type: ignore[attr-defined]
-    return tags
 
 
 class _Engines:

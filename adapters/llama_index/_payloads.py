@@ -133,11 +133,6 @@ def nodes_of(arguments: Mapping[str, Any]) -> Iterable[Any]:
     return nodes if isinstance(nodes, (list, tuple)) else ()
 
 
-def is_combining(arguments: Mapping[str, Any]) -> bool:
-    """Return whether a synthesis joins sub-answers: its nodes are then generated texts, no documents."""
-    return arguments.get("additional_source_nodes") is not None
-
-
 class RetrieverFacts(NamedTuple):
     """A retriever's properties."""
 
@@ -224,13 +219,9 @@ def _content(node: Any, mode: TextMode) -> object:
     content = getattr(node, "get_content", None)
     if content is None:
         return node
-    return content(_metadata_mode(mode))
-
-
-def _metadata_mode(mode: TextMode) -> Any:
     from llama_index.core.schema import MetadataMode  # noqa: PLC0415 -- only with LlamaIndex
 
-    return MetadataMode.LLM if mode == "llm" else MetadataMode.NONE
+    return content(MetadataMode.LLM if mode == "llm" else MetadataMode.NONE)
 
 
 def describe_tools(nodes: Nodes) -> bool:
@@ -242,11 +233,6 @@ def describe_tools(nodes: Nodes) -> bool:
     return bool(nodes) and all(
         item.metadata.keys() == {"name"} and item.text.startswith("Tool name: ") for item in nodes
     )
-
-
-def node_ids(nodes: Iterable[Any]) -> frozenset[str]:
-    """Return the ids of `nodes`."""
-    return frozenset(str(getattr(item, "node_id", "")) for item in nodes)
 
 
 _RESULTS: Sequence[str] = CLASS_NAMES["results"]

@@ -15,7 +15,6 @@ from ragmeter.adapters._unseen import (
     GaveOut,
     Lookout,
     RetrievalRules,
-    Who,
     content_of,
     plain_of,
     query_of,
@@ -23,10 +22,11 @@ from ragmeter.adapters._unseen import (
     retrieved_by_shape,
 )
 from ragmeter.adapters.reading.fields import strings_in
+from ragmeter.adapters.reading.route import Who
 from ragmeter.adapters.reading.step import Step
 from ragmeter.requests.size import weight_of
 
-from ._payloads import NO_FACTS, TextMode, event_payload, nodes_in, payload_of, snapshot_nodes
+from ._payloads import TextMode, event_payload, nodes_in, payload_of, snapshot_nodes
 from ._state import Frame, LlamaRun, Notes, RetrievalNote
 
 
@@ -38,7 +38,7 @@ def begin_result(rules: RetrievalRules, frame: Frame, instance: Any, arguments: 
     if rule is None:
         return False
     run = LlamaRun(frame.run, 0, name, "retriever")
-    note = RetrievalNote(run, query_of(_argument_payloads(arguments)), NO_FACTS)
+    note = RetrievalNote(run, query_of([event_payload(item) for item in arguments.values()]))
     note.who, note.rule = "tool" if is_tool else "function", rule
     note.earlier = len(frame.request.retrievals)
     frame.result = note
@@ -49,10 +49,6 @@ def _name_of(frame: Frame, instance: Any) -> str:
     if frame.kind == "tool":
         return str(getattr(getattr(instance, "metadata", None), "name", None) or "")
     return frame.id[:-37].rpartition(".")[2]
-
-
-def _argument_payloads(arguments: Mapping[str, Any]) -> object:
-    return [event_payload(item) for item in arguments.values()]
 
 
 def end_result(frame: Frame, note: RetrievalNote, result: Any, mode: TextMode) -> None:
@@ -87,7 +83,7 @@ def note_given(frame: Frame, instance: Any, result: Any, *, looks: bool) -> None
         return
     name = _name_of(frame, instance)
     if frame.kind == "tool" and len(request.shaped) < MOST_GIVEN and not _is_error(result):
-        note = RetrievalNote(LlamaRun(frame.run, 0, name, "retriever"), None, NO_FACTS)
+        note = RetrievalNote(LlamaRun(frame.run, 0, name, "retriever"))
         note.result = content_of(result)
         note.run.order = note.ended_order = next(request.clock)
         note.end(None)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ._payloads import NO_FACTS, Nodes, TextMode, describe_tools, question_of, retriever_facts, snapshot_nodes
+from ._payloads import Nodes, TextMode, describe_tools, question_of, retriever_facts, snapshot_nodes
 from ._state import Frame, LlamaRun, RetrievalNote
 
 
@@ -14,7 +14,7 @@ def begin_retrieval(frame: Frame, arguments: Mapping[str, Any], instance: Any) -
     frame.retrieval = RetrievalNote(
         LlamaRun(frame.run, next(frame.request.clock), type(instance).__name__, "retriever"),
         question_of("retrieve", arguments),
-        retriever_facts(instance),
+        facts=retriever_facts(instance),
     )
     frame.request.retrievals.append(frame.retrieval)
 
@@ -28,7 +28,7 @@ def nested_retrieval(parent: Frame, around: RetrievalNote, id_: str, instance: A
         outermost.learn(retriever_facts(instance))
     frame = Frame(id_, "retrieve", parent.request, parent.run)
     run = LlamaRun(around.run, 0, type(instance).__name__, "retriever")
-    frame.retrieval = RetrievalNote(run, None, NO_FACTS, around)
+    frame.retrieval = RetrievalNote(run, outer=around.run, within=around)
     return frame
 
 
@@ -45,7 +45,7 @@ def end_retrieval(frame: Frame, result: Any, mode: TextMode) -> None:
     if note is None:
         return
     note.ended_order = next(frame.request.clock)
-    if note.within is None:
+    if note.outer is None:
         note.end(nodes)
     else:
         note.contexts = nodes

@@ -15,12 +15,10 @@ from ragmeter.adapters.reading.stages import joined as joined_lists
 from ._payloads import Nodes
 from ._state import Passed, Postprocessed, RetrievalNote, StepNote, Synthesis
 
-Way = Lists[ContextSnapshot]
-
 
 def followed(
     trail: Iterable[Passed], seen: Iterable[ContextSnapshot] | None = None, left_out: Collection[Run] = ()
-) -> Way:
+) -> Lists:
     """Follow the nodes of a request; return the lists that are left.
 
     Args:
@@ -29,16 +27,16 @@ def followed(
         left_out: Scopes that are ignored: rejected attempts.
     """
     trail = [one for one in trail if isinstance(one, StepNote) or one.run.scope not in left_out]
-    way = Way([one for one in trail if isinstance(one, RetrievalNote)])
+    way = Lists([one for one in trail if isinstance(one, RetrievalNote)])
     shown = set(_keys(seen or ()))
     steps: dict[str | None, list[StepNote]] = {}  # of one name: each may receive a part of the nodes
     for one in trail:
         if isinstance(one, StepNote) and one.given and not one.stops:
             steps.setdefault(one.run.name, []).append(one)
-    closed: list[tuple[Synthesis, list[OpenList[ContextSnapshot]]]] = []
+    closed: list[tuple[Synthesis, list[OpenList]]] = []
     for one in trail:
         if isinstance(one, RetrievalNote):
-            if one.within is None:
+            if one.outer is None:
                 way.retrieved(one)
         elif isinstance(one, StepNote):
             alike = steps.get(one.run.name, [])
@@ -58,7 +56,7 @@ def followed(
     return way
 
 
-def _postprocessed(way: Way, note: Postprocessed) -> None:
+def _postprocessed(way: Lists, note: Postprocessed) -> None:
     lists = way.received(note.run.scope, note.taken)
     if not lists:
         return
@@ -68,7 +66,7 @@ def _postprocessed(way: Way, note: Postprocessed) -> None:
     way.replace(taken, note.name, "postprocessor", note.contexts)
 
 
-def _stepped(way: Way, steps: Sequence[StepNote]) -> None:
+def _stepped(way: Lists, steps: Sequence[StepNote]) -> None:
     given = tuple({(node.id, node.text): node for step in steps for node in step.given}.values())
     nodes = joined(step.taken for step in steps)
     taken = way.with_any(nodes)

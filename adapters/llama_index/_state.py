@@ -18,11 +18,11 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from ragmeter.adapters._other_spans import CallSpans, SeenSpan, choose_spans, seen_span
 from ragmeter.adapters._parts import Enclosure, InnerRequest
 from ragmeter.adapters._snapshots import bytes_of_new
-from ragmeter.adapters._unseen import GaveOut, Who
+from ragmeter.adapters._unseen import GaveOut
 from ragmeter.adapters.reading.answer import is_pasted
 from ragmeter.adapters.reading.fields import OutputString
 from ragmeter.adapters.reading.prompts import Sent, new_bytes
-from ragmeter.adapters.reading.route import Run, without_failures
+from ragmeter.adapters.reading.route import Found, Run, Who, without_failures
 from ragmeter.metrics.sample import SampleStatus
 from ragmeter.requests.by_hand import error_type
 from ragmeter.requests.lone_retrieval import (
@@ -41,22 +41,13 @@ from ._streams import StreamedText
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-    from ragmeter.adapters.opentelemetry import RetrievalTool
-
 NO_SPANS = CallSpans(None, None)
 MAX_CALLS = 1_000
 """Maximum model calls recorded per request: the last ones."""
 
 
 class LlamaRun(Run):
-    """A call around others: the request itself, an engine, chat, workflow, tool, step or retriever in it.
-
-    Args:
-        parent: The call around it; None: it is the request itself.
-        order: Its begin, as a position in the order of the request's events.
-        name: Its name.
-        kind: Its kind.
-    """
+    """A call around others: the request itself, an engine, chat, workflow, tool, step or retriever in it."""
 
     def __init__(self, parent: Self | None, order: int, name: str = "", kind: str = "chain") -> None:
         self.parent, self.order, self.name, self.kind = parent, order, name, kind
@@ -117,43 +108,21 @@ class StepNote:
 
 
 @dataclass(slots=True, eq=False)
-class RetrievalNote:
+class RetrievalNote(Found):
     """A retriever call; only the outermost ones count."""
 
     run: LlamaRun
-    query: str | None
-    facts: RetrieverFacts
+    facts: RetrieverFacts = NO_FACTS
     within: RetrievalNote | None = None
-    """The enclosing retriever: it then counts as a stage only."""
-    ended_order: int | None = None
-    """Its end in the order of the request's events."""
+    """The enclosing retriever."""
     started_ns: int = field(default_factory=time.time_ns)
     began_in: SeenSpan | None = field(default_factory=seen_span)
     ended_ns: int = 0
     """0 while it runs."""
-    contexts: Nodes | None = None
-    """The nodes it returned; None if it raised."""
-    error_type: str | None = None
     who: Who = "tool"
-    """Its kind, if it is no retriever."""
-    rule: RetrievalTool | None = None
-    """The rule of a call that the user named, by which the worker reads its nodes from `result`."""
-    result: Any = None
     earlier: int = 0
     """Number of the request's retrievals that began before it."""
     spans: CallSpans = NO_SPANS
-    part: InnerRequest | None = None
-    """The request of another framework that retrieved."""
-
-    @property
-    def outer(self) -> LlamaRun | None:
-        """The enclosing retriever's run."""
-        return None if self.within is None else self.within.run
-
-    @property
-    def name(self) -> str:
-        """Its class, or the name of the tool or function."""
-        return self.run.name or ""
 
     def learn(self, facts: RetrieverFacts) -> None:
         """Fill in details that the outer retriever does not show, from an inner one."""
@@ -373,7 +342,7 @@ class LlamaRequest(Notes):
         self.hold(part.size_bytes)
         if part.retrieved:
             run = LlamaRun(around, next(self.clock), kind="retriever")
-            note = RetrievalNote(run, None, NO_FACTS, ended_order=next(self.clock), part=part)
+            note = RetrievalNote(run, ended_order=next(self.clock), part=part)
             note.end(None)
             self.retrievals.append(note)
         return True
@@ -455,5 +424,5 @@ def is_document_synthesis(passed: Passed) -> bool:
 
 def _brought_documents(passed: Passed) -> bool:
     if isinstance(passed, RetrievalNote):
-        return passed.within is None and passed.contexts is not None
+        return passed.outer is None and passed.contexts is not None
     return is_document_synthesis(passed)

@@ -91,7 +91,7 @@ def unheard_of(reads: Sequence[Read], calls: Sequence[Step], *, is_divided: bool
         reason = "no_retrieval_seen"
     spans = () if tools else _steps_that_gave(reads)
     return Unheard(
-        _service(first.span), first.span.scope, reason, names[:_MOST_TOOLS], spans, suspects,
+        first.span.service, first.span.scope, reason, names[:_MOST_TOOLS], spans, suspects,
         first.reader.name,
     )  # fmt: skip
 
@@ -121,10 +121,6 @@ def _steps_that_gave(reads: Sequence[Read]) -> tuple[str, ...]:
         and read.reader.result(read.span) is not None
     )
     return tuple(dict.fromkeys(names))[:_MOST_TOOLS]
-
-
-def _service(span: SpanRecord) -> str:
-    return str(span.resource.get("service.name", ""))
 
 
 class Accounts:
@@ -213,7 +209,7 @@ def account_of(found: FoundRequest, *, scored: bool) -> Unheard:
     unread = [one.read for one in found.seen if one.documents.missing == "unreadable_result"]
     tools = tuple(one.reader.tool_name(one.span) for one in unread if one.role == "tool")
     spans = tuple(one.span.name for one in unread if one.role != "tool")
-    return Unheard(_service(first), found.scope, reason, tools, spans, (), found.convention, is_request=True)
+    return Unheard(first.service, found.scope, reason, tools, spans, (), found.convention, is_request=True)
 
 
 def note_of(span: SpanRecord, reason: str) -> Unheard:
@@ -222,7 +218,7 @@ def note_of(span: SpanRecord, reason: str) -> Unheard:
     ``no_model_call``: no span of a trace is of a model or a retrieval. ``evaluation``: no user asked.
     ``repeated``: a call is in another trace, too.
     """
-    return Unheard(_service(span), span.scope, reason)
+    return Unheard(span.service, span.scope, reason)
 
 
 _EVALUATES = re.compile(

@@ -18,14 +18,7 @@ from .record import SpanRecord
 
 
 class Read:
-    """A span with the convention that reads it; its documents are read once, on demand.
-
-    Args:
-        span: The span.
-        reader: The convention that reads it.
-        role: Its role.
-        tool: The user's rule that makes a tool's call a retrieval.
-    """
+    """A span with the convention that reads it; its documents are read once, on demand."""
 
     __slots__ = ("_documents", "is_retrieval", "reader", "role", "span", "tool")
 
@@ -34,6 +27,7 @@ class Read:
         self.reader = reader
         self.role: Role = role
         self.tool = tool
+        """The user's rule that makes a tool's call a retrieval."""
         self.is_retrieval = role == "retrieval" or tool is not None
         """Whether it retrieves documents."""
         self._documents: Documents | None = None
@@ -173,7 +167,7 @@ def _reranked(seen: list[Seen], read: Read, tree: SpanTree) -> list[Seen]:
         documents = documents._replace(items=tuple(doc for item in taken for doc in item.documents.items))
     consumed = {id(item) for item in taken}
     left = [item for item in seen if id(item) not in consumed]
-    return [*left, Seen(read, documents, _all(taken))]
+    return [*left, Seen(read, documents, tuple(one for item in taken for one in item.retrievals))]
 
 
 def _nearest(
@@ -189,10 +183,6 @@ def _nearest(
         nearest.update({key: max(place, nearest.get(key, place)) for key in keys})
         found.append((item, place, keys))
     return [item for item, place, keys in found if not keys or any(nearest[key] == place for key in keys)]
-
-
-def _all(taken: Sequence[Seen]) -> tuple[Read, ...]:
-    return tuple(read for item in taken for read in item.retrievals)
 
 
 def _share(items: Sequence[Document], ids: Collection[str | None], texts: Collection[str | None]) -> bool:

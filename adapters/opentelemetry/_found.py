@@ -95,7 +95,11 @@ class FoundRequest:
         return found
 
     @property
+    def first(self) -> SpanRecord:
+        """The request's span, or that of its first retrieval."""
+        return self.span or (self.seen[0].retrievals[0].span if self.seen else self.members[0])
+
+    @property
     def key(self) -> str:
-        """The stable id, when spans arrive later: of the request's span, or of its first retrieval."""
-        first = self.span or (self.seen[0].retrievals[0].span if self.seen else self.members[0])
-        return f"{first.trace_id}-{first.span_id}"
+        """The stable id, when spans arrive later."""
+        return f"{self.first.trace_id}-{self.first.span_id}"

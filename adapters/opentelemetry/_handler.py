@@ -66,11 +66,7 @@ class _Waiting(NamedTuple):
 
 
 class _LogProcessor:
-    """Stores models' input and replies where an instrumentation writes them into log records.
-
-    Args:
-        keep: Called with each record.
-    """
+    """Has models' input and replies kept where an instrumentation writes them into log records."""
 
     def __init__(self, keep: Callable[[Any], object]) -> None:
         self.on_emit = keep

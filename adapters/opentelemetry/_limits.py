@@ -21,11 +21,7 @@ _NUMBER = re.compile(r"\d+")
 
 
 class CutLength:
-    """The length at which the values of a trace's spans were cut off.
-
-    Args:
-        spans: The trace's spans.
-    """
+    """The length at which the values of a trace's spans were cut off."""
 
     def __init__(self, spans: Iterable[SpanRecord]) -> None:
         longest = 0
@@ -39,8 +35,14 @@ class CutLength:
                     found[value] = key
         texts = {value: _NUMBER.sub("", key) for value, key in found.items() if " " in value}
         cut = longest >= _SHORTEST and (
-            any(map(_breaks_off, found))
-            or (len({*texts.values()}) > 1 and (len(texts) >= _SEVERAL or sum(map(_stops, texts)) > 1))
+            # JSON that breaks off; values that end like JSON are not parsed.
+            any(value[-1] not in "}]" and is_broken(value) for value in found)
+            or (
+                len({*texts.values()}) > 1
+                and (
+                    len(texts) >= _SEVERAL or sum(text[-1].isalnum() or text[-1] in " ," for text in texts) > 1
+                )
+            )
         )
         self.length: int | None = longest if cut else None
         """In characters; None if nothing was cut."""
@@ -48,13 +50,3 @@ class CutLength:
     def is_cut(self, value: object) -> bool:
         """Return whether a value is a text of the length of those that were cut."""
         return isinstance(value, str) and len(value) == self.length
-
-
-def _breaks_off(value: str) -> bool:
-    """Return whether JSON breaks off here; values that end like JSON are not parsed."""
-    return value[-1] not in "}]" and is_broken(value)
-
-
-def _stops(text: str) -> bool:
-    """Return whether a text stops in the middle of a sentence."""
-    return text[-1].isalnum() or text[-1] in " ,"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ragmeter.adapters.reading.prompt_documents import asked_in, stands_in
@@ -43,10 +43,10 @@ class RequestQuestion:
                 return cls(used[0])
         if any(read.reader.hides(read.span, "input") for read in sources):
             return cls(None, hidden=True)
-        for model in models:
-            asked = _asked_in(model.reader.variables(model.span))
-            if asked is not None:
-                return cls(asked)
+        for variables in [model.reader.variables(model.span) for model in models]:
+            for name in ("question", "query", "user_question", "query_str", "input"):
+                if (asked := question_in(variables.get(name))) is not None:
+                    return cls(asked)
         texts = [document.text for item in seen for document in item.documents.items]
         if any(read.tool is not None for read in sources):
             said = (last_of(model.reader.prompt(model.span), "user") for model in models)
@@ -60,9 +60,3 @@ class RequestQuestion:
         queries = {read.reader.query(read.span) for read in asking} - {None}
         # Several queries are parts of a question, or several questions: none of them is the question.
         return cls(queries.pop() if len(queries) == 1 else None)
-
-
-def _asked_in(variables: Mapping[str, object]) -> str | None:
-    """Return the question among the variables of a prompt."""
-    names = ("question", "query", "user_question", "query_str", "input")
-    return next((asked for name in names if (asked := question_in(variables.get(name)))), None)

@@ -34,7 +34,7 @@ class _Call(NamedTuple):
 
 
 def _call_of(span: SpanRecord, scope: str | None = None) -> _Call:
-    return _Call(span.trace_id, scope or span.scope, _service(span), span.started_ns, span.ended_ns)
+    return _Call(span.trace_id, scope or span.scope, span.service, span.started_ns, span.ended_ns)
 
 
 class RecentCalls:
@@ -56,7 +56,7 @@ class RecentCalls:
             return False
         inner, said = spans[0], _said_in(spans[0])
         outer = self._calls.get(said or (_sent_in(inner) if is_unanswered(inner) else 0))
-        if outer is None or outer.trace_id == inner.trace_id or outer.service != _service(inner):
+        if outer is None or outer.trace_id == inner.trace_id or outer.service != inner.service:
             return False
         if not said:
             return outer.scope == inner.scope and inner.started_ns <= outer.ended_ns
@@ -103,15 +103,13 @@ def without_repeats(found: Sequence[FoundRequest]) -> list[FoundRequest]:
     kept: dict[str | None, list[FoundRequest]] = {}
     for one in sorted(found, key=usable_rank):
         others = kept.setdefault(one.question, [])
-        if not any(_is_same(one, other) for other in others):
+        if not any(
+            one.convention != other.convention
+            and _overlap(*(item.span or item.members[0] for item in (one, other)))
+            for other in others
+        ):
             others.append(one)
     return [one for others in kept.values() for one in others]
-
-
-def _is_same(one: FoundRequest, other: FoundRequest) -> bool:
-    if one.convention == other.convention:
-        return False
-    return _overlap(*(item.span or item.members[0] for item in (one, other)))
 
 
 def _overlap(one: _Call | SpanRecord, other: _Call | SpanRecord) -> bool:
@@ -138,10 +136,6 @@ def _sent_in(span: SpanRecord) -> int:
     known = reading(span)
     sent = [] if known is None else known[0].prompt(span)
     return hash(("sent", *(letters_of(text) for _, text in sent)))
-
-
-def _service(span: SpanRecord) -> str:
-    return span.resource.get("service.name", "")
 
 
 def _said_in(span: SpanRecord) -> int:

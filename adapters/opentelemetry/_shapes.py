@@ -136,12 +136,7 @@ def _is_whole(read: Read) -> bool:
 
 
 def _page_of(read: Read, results: Iterable[object]) -> Step:
-    """Return a model's call with its whole input, including parts of messages that are no texts.
-
-    Args:
-        read: The call.
-        results: The output of tools within it.
-    """
+    """Return a model's call with its whole input: parts of messages that are no texts, its tools' results."""
     span = read.span
     raw = (span.attributes.get(key) for key in {read.reader.input_key, *_INPUTS})
     texts = (item.text for result in results for item in cut(result, ANY_TOOL) or ())

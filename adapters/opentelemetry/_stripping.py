@@ -40,7 +40,9 @@ class TextStrippingExporter(SpanExporter):
 
     def export(self, spans: Sequence[Any]) -> Any:
         """Pass `spans` on, without texts."""
-        return self._exporter.export([_strip(span) for span in spans])
+        return self._exporter.export(
+            [span if reading(record_of(span)) is None else _View(span) for span in spans]
+        )
 
     def shutdown(self) -> None:
         """Shut the exporter down."""
@@ -51,31 +53,25 @@ class TextStrippingExporter(SpanExporter):
         return bool(self._exporter.force_flush(timeout_millis))
 
 
-def _strip(span: Any) -> Any:
-    return span if reading(record_of(span)) is None else _View(span)
-
-
 class _View:
     """A span without texts; everything else is the span's own."""
 
     def __init__(self, span: Any) -> None:
         self._span = span
-        self.attributes = _without_texts(span.attributes or {})
-        self.events = tuple(map(_event, span.events or ()))
+        self.attributes = _without_texts(span.attributes)
+        self.events = tuple(
+            type(event)(name=event.name, attributes=_without_texts(event.attributes), timestamp=event.timestamp)
+            for event in span.events or ()
+        )
         self.status = type(span.status)(span.status.status_code)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._span, name)
 
 
-def _event(event: Any) -> Any:
-    attributes = _without_texts(event.attributes or {})
-    return type(event)(name=event.name, attributes=attributes, timestamp=event.timestamp)
-
-
-def _without_texts(attributes: Mapping[str, Any]) -> dict[str, Any]:
+def _without_texts(attributes: Mapping[str, Any] | None) -> dict[str, Any]:
     return {
         key: value
-        for key, value in attributes.items()
+        for key, value in (attributes or {}).items()
         if isinstance(value, (bool, int, float)) or _SAFE.fullmatch(key) is not None
     }

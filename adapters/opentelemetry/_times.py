@@ -11,12 +11,7 @@ from .record import SpanRecord
 
 
 class RequestTimes:
-    """The periods of requests, joined and in order; one without its own span may have run at any time.
-
-    Args:
-        found: The requests.
-        tops: The outermost span of each span.
-    """
+    """The periods of requests, joined and in order; one without its own span may have run at any time."""
 
     def __init__(self, found: Iterable[FoundRequest], tops: Mapping[str, str | None]) -> None:
         times: dict[str | None, list[tuple[float, float]]] = {}

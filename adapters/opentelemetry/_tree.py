@@ -43,13 +43,7 @@ class SpanTree:
     def join_processes(
         self, asked: Collection[str], models: Collection[str], retrievals: Collection[str]
     ) -> None:
-        """Let a request reach into the processes that it calls, if they only retrieve or only ask a model.
-
-        Args:
-            asked: Ids of the steps with a question or an answer.
-            models: Ids of the models' calls.
-            retrievals: Ids of the retrievals.
-        """
+        """Let a request, a step that was asked, reach into the processes that only retrieve or ask a model."""
         half = self.above(models).union(models) ^ self.above(retrievals).union(retrievals)
         self._passed = {key for key in half if self.spans[key].is_entry and self.parent(self.spans[key])}
         if self._passed:

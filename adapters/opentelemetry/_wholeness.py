@@ -68,4 +68,4 @@ class Wholeness:
 
 def _kind_of(span: SpanRecord) -> _Kind:
     known = reading(span)
-    return _Kind(span.resource.get("service.name", ""), span.scope, "" if known is None else known[1])
+    return _Kind(span.service, span.scope, "" if known is None else known[1])

@@ -103,6 +103,7 @@ def build_run(found: FoundRequest, scope: RequestScope | None = None, *, remote:
     ended = whole.ended_ns if whole else max(span.ended_ns for span in spans)
     attributes = [span.attributes for span in spans]
     metadata = _metadata_in(attributes)
+    first = found.first
     return RagRun(
         sample=_sample(found, scope, context),
         run_id=found.key,
@@ -110,7 +111,7 @@ def build_run(found: FoundRequest, scope: RequestScope | None = None, *, remote:
         started_ns=started,
         ended_ns=ended,
         retrievals=tuple(_retrieval(found, seen, context, remote=remote) for seen in found.seen),
-        parent=_parent(found, remote=remote),
+        parent=None if first.parent_id is None else _context_of(first, first.parent_id, remote=remote),
         target=None
         if (judged := found.span or found.answering) is None
         else _context_of(judged, judged.span_id, remote=remote),
@@ -230,11 +231,6 @@ def _queries(seen: Seen) -> tuple[str | None, ...]:
     """Return the query of each retrieval; if none reports one, the reranking's."""
     queries = tuple(read.reader.query(read.span) for read in seen.retrievals)
     return queries if any(queries) else (seen.read.reader.query(seen.read.span),)
-
-
-def _parent(found: FoundRequest, *, remote: bool) -> SpanContext | None:
-    first = found.span or (found.seen[0].retrievals[0].span if found.seen else found.members[0])
-    return None if first.parent_id is None else _context_of(first, first.parent_id, remote=remote)
 
 
 def _context_of(span: SpanRecord, span_id: str, *, remote: bool) -> SpanContext:

@@ -246,7 +246,8 @@ def _logs_of(request: ExportLogsServiceRequest) -> ExportedRecords:
             LogNote(
                 trace_id=record.trace_id.hex(),
                 span_id=record.span_id.hex(),
-                event=record.event_name or _event_name(record.attributes),
+                # An attribute before it had a field of its own, where the reader of messages finds it.
+                event=record.event_name,
                 body=_value(record.body),
                 attributes=attributes_of(record.attributes),
                 scope=scoped.scope.name,
@@ -276,11 +277,6 @@ def _short_texts(items: Iterable[Any]) -> Mapping[str, str]:
         if item.key not in _SERVICE and item.value.string_value and len(item.key) < _MAX_SHORT
     )
     return dict(islice(short, _MAX_DEPLOYED))
-
-
-def _event_name(items: Iterable[Any]) -> str:
-    """Return the event name as written before it had a separate field."""
-    return next((item.value.string_value for item in items if item.key == "event.name"), "")
 
 
 def attributes_of(items: Iterable[Any]) -> Mapping[str, Any]:

@@ -67,6 +67,11 @@ class SpanRecord:
     """The convention that reads it and its role, once `conventions.reading` was called."""
 
     @property
+    def service(self) -> str:
+        """Its ``service.name``; empty if unknown."""
+        return str(self.resource.get("service.name", ""))
+
+    @property
     def is_entry(self) -> bool:
         """Whether a request entered this process here, from another one."""
         return self.kind in ("server", "consumer") or self.parent_is_remote

@@ -148,7 +148,7 @@ class Reporter:
         if trace.late:
             return
         others = [one for one in trace.spans if one.scope != OWN_SCOPE]
-        for name in {one.resource.get("service.name", "") for one in others}:
+        for name in {one.service for one in others}:
             known = name in self._traces or len(self._traces) < _MAX_MISSING
             self._traces[name if known else OTHER] += 1
         silent = not any_request and not unheard and trace.scored is None

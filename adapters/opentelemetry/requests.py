@@ -131,8 +131,13 @@ class _Finder:
         self.unheard: list[Unheard] = []
         steps = {key for key, read in reads.items() if read.role in ("step", "join") and not read.is_retrieval}
         retrievals = {key for key, read in reads.items() if read.is_retrieval}
-        if len({span.resource.get("service.name") for span in tree.spans.values()}) > 1:
-            asked = {key for key in steps if _is_described(reads[key])}
+        if len({span.service for span in tree.spans.values()}) > 1:
+            asked = {
+                key
+                for key in steps
+                for read in [reads[key]]
+                if read.reader.question(read.span) is not None or read.reader.answer(read.span) is not None
+            }
             sources = retrievals.union(key for key, read in reads.items() if read.role == "rerank")
             tree.join_processes(asked, {key for key, read in reads.items() if read.role == "model"}, sources)
         self._tops = tree.outermost(tree.spans, itself=True)
@@ -405,17 +410,15 @@ class _Finder:
             reason = missing
         elif hidden or answer_hidden or texts_hidden:
             usable, reason = ("ids_only" if texts_hidden and has_ids else "none"), "redacted"
-        elif missing == "truncated" or self._is_cut(found):
+        elif missing == "truncated" or any(
+            map(self._cut.is_cut, [found.question, found.answer, *(item.text for item in found.contexts)])
+        ):
             reason = "truncated"
         elif any(item.text is None for item in found.contexts):
             usable, reason = "ids_only", "convention_has_no_text"
         else:
             usable, reason = "full", None
         return replace(found, usable=usable, reason=reason)
-
-    def _is_cut(self, found: FoundRequest) -> bool:
-        texts = [found.question, found.answer, *(item.text for item in found.contexts)]
-        return any(self._cut.is_cut(text) for text in texts if text is not None)
 
     def _without_retrieval(
         self,
@@ -492,7 +495,7 @@ class _Finder:
         asked = RequestQuestion.of([] if own is None else [own], (), models, calls)
         answer, answer_hidden = self._answer(span, models, calls, asked.question)
         hidden = answer_hidden or asked.hidden
-        name = f"{first.resource.get('service.name', '')} {first.name}"
+        name = f"{first.service} {first.name}"
         steps = (read for read in members if read.role == "step")
         given = (mapping_of(read.span.attributes.get(read.reader.input_key)) for read in steps)
         filled = next(filter(None, map(context_in, given)), None)
@@ -526,11 +529,6 @@ class _Finder:
             carried=carried_in(calls, answer, [item.text or "" for item in contexts]) if full else (),
             members=self._members(span, members),
         )
-
-
-def _is_described(read: Read) -> bool:
-    """Return whether a step has a question or an answer."""
-    return read.reader.question(read.span) is not None or read.reader.answer(read.span) is not None
 
 
 def _began(read: Read) -> int:

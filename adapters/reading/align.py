@@ -353,16 +353,10 @@ def _chosen(
             if len({passages[index] for index in indices}) > 1:
                 if prompts is None:
                     prompts = [collapsed(text) for texts in calls for text in texts]
-                indices = _exact_first(indices, passages, prompts)
+                # They differ in punctuation only, as ``-5`` and ``5``: those that a prompt contains come first,
+                # longer ones before others, because "5" is also a part of "-5".
+                plain = {index: collapsed(passages[index]) for index in indices}
+                exact = {index for index in indices if any(plain[index] in text for text in prompts)}
+                indices = sorted(indices, key=lambda at: (at not in exact, -len(plain[at]), at))
             waiting[letters] = iter(indices)
         yield next(waiting[letters]), one
-
-
-def _exact_first(indices: Sequence[int], passages: Sequence[str], prompts: Sequence[str]) -> list[int]:
-    """Order texts that differ in punctuation only (``-5``, ``5``) by whether a prompt contains it.
-
-    Longer ones first, because "5" is also a part of "-5".
-    """
-    plain = {index: collapsed(passages[index]) for index in indices}
-    exact = {index for index in indices if any(plain[index] in text for text in prompts)}
-    return sorted(indices, key=lambda index: (index not in exact, -len(plain[index]), index))

@@ -380,12 +380,8 @@ def _text_of(hit: _Hit, hits: Sequence[_Hit], candidates: Sequence[_Candidate]) 
         other.item.text
         for other in candidates
         if other.item.siblings == hit.candidate.item.siblings
-        and (other in parts or _is_in(other.bare, hit.call.bare))
+        and (other in parts or re.search(rf"(?<!\w){re.escape(other.bare)}(?!\w)", hit.call.bare))
     )
-
-
-def _is_in(text: str, whole: str) -> bool:
-    return re.search(rf"(?<!\w){re.escape(text)}(?!\w)", whole) is not None
 
 
 def _listed(hit: _Hit, hits: Sequence[_Hit]) -> list[_Candidate]:

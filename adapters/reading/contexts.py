@@ -3,35 +3,23 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
+from typing import NamedTuple, TypeVar
 
 from .align import MIN_CUT, Shown, align, stands_for_itself
 from .answer import is_long
 from .calls import MAX_CALLS, UNHEARD, authors_of, brief_replies_in, drafts_for
 from .letters import letters_of
 from .prompts import MAX_PROMPTS
+from .stages import SourceDocument
 from .step import Step, Unknown
-
-if TYPE_CHECKING:
-    from typing_extensions import Self
 
 _MAX_LEVELS = 8
 """Levels that are followed of replies in prompts of replies."""
 
 
-class _Document(Protocol):
-    """A retrieved document, in any framework: a named tuple with a text."""
-
-    @property
-    def text(self) -> str | None: ...
-    @property
-    def metadata(self) -> Mapping[str, Any]: ...
-    def _replace(self, *, text: str) -> Self: ...
-
-
-D = TypeVar("D", bound=_Document)
+D = TypeVar("D", bound=SourceDocument)
 
 
 class _Stretch(NamedTuple):
@@ -43,7 +31,7 @@ class _Stretch(NamedTuple):
     """The part of it, or of its metadata, that is shown; None: all of it."""
 
 
-def _metadata_texts(documents: Iterable[_Document], calls: Iterable[Step]) -> list[list[str]]:
+def _metadata_texts(documents: Iterable[SourceDocument], calls: Iterable[Step]) -> list[list[str]]:
     """Return the texts in each document's metadata that may replace it in a prompt.
 
     The window of a sentence, or the answer to a question that was found: sentences that no other document
@@ -195,7 +183,7 @@ class _Reader:
         shown: dict[int, list[Shown]] = {}
         for hit in hits:
             if hit.passage >= len(left):
-                if _is_most(hit.text, texts[hit.passage]):
+                if hit.text is None or 5 * len(hit.text) >= 3 * len(texts[hit.passage]):
                     stretches.append((hit.place, long[hit.passage - len(left)]))
             elif bool(hit.call) == is_now and (is_now or not self._this_turn):
                 shown.setdefault(left[hit.passage][0], []).append(hit)
@@ -242,7 +230,3 @@ class _Reader:
             for call in self._calls
             if call.id not in self._read and call.scope in scopes
         )
-
-
-def _is_most(part: str | None, reply: str) -> bool:
-    return part is None or 5 * len(part) >= 3 * len(reply)

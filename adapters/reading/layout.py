@@ -133,7 +133,7 @@ def pieces_of(text: str, separator: str | None = None) -> Iterator[Document]:
     if separator is not None:
         yield from map(_labelled, filter(str.strip, _split(re.compile(separator), text)))
         return
-    if not text.strip() or _is_nothing(text.strip()):
+    if not (plain := text.strip()) or (len(plain) <= 100 and _NOTHING.fullmatch(plain)):
         return
     if len(_QUOTE_LINE.findall(text)) == sum(map(bool, map(str.strip, text.split("\n")))):
         text = _QUOTE_LINE.sub("", text)
@@ -235,18 +235,11 @@ def _parts_between(rule: re.Pattern[str], places: list[re.Match[str]], text: str
         if len(heads) < len(parts):
             return map(_labelled, parts)
         parts = [part[head.end() :] for part, head in zip(parts, heads, strict=True)]
-    return map(_below_name if all(map(_begins_with_name, parts)) else _labelled, parts)
-
-
-def _begins_with_name(part: str) -> bool:
-    """Return whether the line of a heading goes on with a name, above longer lines."""
-    name, _, body = part.partition("\n")
-    return bool(name.strip()) and 2 * len(name) < max(map(len, body.split("\n")))
-
-
-def _below_name(part: str) -> Document:
-    name, _, body = part.partition("\n")
-    return Document(body.strip(), id_of(name.rstrip(" \t:：")))
+    named = [part.partition("\n") for part in parts]
+    if all(name.strip() and 2 * len(name) < max(map(len, body.split("\n"))) for name, _, body in named):
+        # The line of a heading goes on with a name, above longer lines.
+        return (Document(body.strip(), id_of(name.rstrip(" \t:："))) for name, _, body in named)
+    return map(_labelled, parts)
 
 
 def _repeated_label(text: str) -> re.Pattern[str] | None:
@@ -319,11 +312,6 @@ def _between(places: Iterable[re.Match[str]], text: str) -> Iterator[str]:
     yield text[start:]
 
 
-def _is_nothing(text: str) -> bool:
-    """Return whether a text is a tool's one short line that nothing was found."""
-    return len(text) <= 100 and _NOTHING.fullmatch(text) is not None
-
-
 def _labelled(text: str) -> Document:
     label = _LABEL.match(text.strip())
     if label is None or label[1].isdigit():
@@ -336,12 +324,7 @@ LEAST = 20
 
 
 def divided(body: str, count: int | None = None) -> Passages:
-    """Return the passages of a text that contains nothing else.
-
-    Args:
-        body: The text.
-        count: The number of passages, if known: it decides by which layout they are divided.
-    """
+    """Return the passages of a text that contains nothing else; their number, if known, decides the layout."""
     if (enclosed := _ENCLOSED.fullmatch(body)) and not ELEMENT.match(body.lstrip()):
         body = enclosed[2].strip()
     value = parsed(body)

@@ -94,7 +94,7 @@ def _unescaped(text: str) -> str:
     if "\\" in text:
         text = _ESCAPES.sub(_character, text)
     if "&" in text:
-        text = _ENTITIES.sub(_entity, text)
+        text = _ENTITIES.sub(lambda entity: html.unescape("&" + entity[1]), text)
     return _LINE_BREAKS.sub(" ", text) if "<" in text else text
 
 
@@ -107,10 +107,6 @@ def _character(escape: re.Match[str]) -> str:
         return " "
     number = int(code, 16)
     return chr(number) if number < 0x110000 else " "
-
-
-def _entity(entity: re.Match[str]) -> str:
-    return html.unescape("&" + entity[1])
 
 
 def weight_of(letters: str) -> int:

@@ -60,7 +60,8 @@ class Page:
         found = self._unclaimed(letters)
         if not whole_words:
             return found
-        return [place for place in found if self._is_whole(place, place + len(letters))]
+        size = len(letters)
+        return [place for place in found if self._ends_word(place) and self._ends_word(place + size)]
 
     def _unclaimed(self, letters: str) -> list[int]:
         found: list[int] = []
@@ -116,9 +117,6 @@ class Page:
             return None
         last = sorted(place for place in set(fewest or ()) if place >= 0)[-MOST_PLACES:]
         return [place for place in last if page.startswith(letters, place)]
-
-    def _is_whole(self, start: int, end: int) -> bool:
-        return self._ends_word(start) and self._ends_word(end)
 
     def _ends_word(self, place: int) -> bool:
         if self._word_ends is None:

@@ -73,25 +73,23 @@ def _texts(content: object, depth: int) -> Iterator[str]:
             yield from _texts(value, depth + 1)
 
 
-def prompt_of(messages: Iterable[tuple[str, Sequence[str]]], new: Collection[str] = frozenset()) -> Prompt:
-    """Return the prompt of a conversation, given as role and texts of each message.
+def prompt_of(messages: Iterable[tuple[str, str]], new: Collection[str] = frozenset()) -> Prompt:
+    """Return the prompt of a conversation, given as role and text of each message.
 
     A document of an earlier turn, or one that the model quoted, is no evidence about this request. So
     everything before the last user messages is history, except the system's instructions.
 
     Args:
-        messages: Role, by any name in `ROLES`, and texts, in the order sent.
+        messages: Role, by any name in `ROLES`, and text, in the order sent.
         new: Texts that are new in this turn, at any place: those sent to earlier calls.
     """
-    sent = [(ROLES.get(role, role), parts) for role, parts in messages]
+    sent = [(ROLES.get(role, role), text) for role, text in messages]
     turn = turn_in([role for role, _ in sent])
     texts: list[str] = []
     history: list[str] = []
-    for place, (role, parts) in enumerate(sent):
-        is_new = role == "system" or (
-            role != "assistant" and (place >= turn or any(part in new for part in parts))
-        )
-        (texts if is_new else history).extend(parts)
+    for place, (role, text) in enumerate(sent):
+        is_new = role == "system" or (role != "assistant" and (place >= turn or text in new))
+        (texts if is_new else history).append(text)
     return Prompt(texts, history)
 
 

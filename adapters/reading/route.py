@@ -10,18 +10,20 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Generic, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeVar
 
+from ragmeter.adapters._snapshots import ContextSnapshot
 from ragmeter.metrics.sample import StageKind
 
 from .prompts import Prompt, seen_in_prompts
-from .stages import MAX_STAGES, Copied, SeenStage, joined
+from .stages import MAX_STAGES, SeenStage, joined
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-D = TypeVar("D", bound=Copied)
-D_co = TypeVar("D_co", bound=Copied, covariant=True)
+    from ragmeter.adapters._parts import InnerRequest
+
+    from .results import RetrievalTool
 
 
 class Run:
@@ -56,30 +58,46 @@ class Run:
         return False
 
 
-class Note(Protocol):
-    """The record of a run."""
-
+class _Note(Protocol):
     @property
     def run(self) -> Run: ...
 
 
-N = TypeVar("N", bound=Note)
+N = TypeVar("N", bound=_Note)
 
 
-class Found(Note, Protocol[D_co]):
-    """A retrieval."""
+Who = Literal["tool", "function"]
+
+
+@dataclass(slots=True, eq=False)
+class Found:
+    """A retrieval, of a retriever or of a tool or function that retrieved."""
+
+    run: Run
+    query: str | None = None
+    outer: Run | None = None
+    """The retriever around it: it then counts as a stage only."""
+    contexts: tuple[ContextSnapshot, ...] | None = None
+    """The documents found; None if unknown, or if it failed."""
+    ended_order: int | None = None
+    """Its end, as a position in the order of the request's events; None if it never ended."""
+    error_type: str | None = None
+    rule: RetrievalTool | None = None
+    """The rule by which the documents are read from `result`; None: they are known."""
+    result: Any = None
+    """The output of a tool or function."""
+    part: InnerRequest | None = None
+    """The request of another framework that retrieved."""
 
     @property
-    def ended_order(self) -> int | None:
-        """Its end, in the same order; None if it never ended."""
+    def who(self) -> Who:
+        """Its kind, if it is no retriever."""
+        return "tool" if self.run.kind == "tool" else "function"
 
     @property
-    def contexts(self) -> Sequence[D_co] | None:
-        """The documents found; None if unknown, or if it failed."""
-
-    @property
-    def outer(self) -> Run | None:
-        """The retriever around it."""
+    def name(self) -> str:
+        """Its run's name."""
+        return self.run.name or ""
 
 
 def runs_around(run: Run | None) -> list[Run]:
@@ -110,21 +128,21 @@ def failed_attempt(run: Run) -> Run | None:
     return failed[-1] if failed else None
 
 
-class Stages(Generic[D]):
+class Stages:
     """The stages that documents passed, with retrievers within others as stages of their own.
 
     Args:
         inner: Retrievals that did not fail and may be within others.
     """
 
-    def __init__(self, inner: Iterable[Found[D]] = ()) -> None:
+    def __init__(self, inner: Iterable[Found] = ()) -> None:
         self.stages: list[SeenStage] = []
         """The stages, each after those whose documents were its input."""
-        self._inner: dict[int, list[Found[D]]] = {}
+        self._inner: dict[int, list[Found]] = {}
         for note in inner:
             self._inner.setdefault(id(note.outer), []).append(note)
 
-    def _retriever(self, note: Found[D]) -> int | None:
+    def _retriever(self, note: Found) -> int | None:
         """Add a retriever after those within it."""
         within = self._inner.pop(id(note.run), [])
         if len(within) == 1 and within[0].run.name == note.run.name and within[0].contexts == note.contexts:
@@ -144,7 +162,7 @@ class Stages(Generic[D]):
 
 
 @dataclass(frozen=True, slots=True)
-class Passage(Generic[D]):
+class Passage:
     """A run that output documents without being a retriever."""
 
     run: Run
@@ -152,7 +170,7 @@ class Passage(Generic[D]):
     ended_ns: int
     taken: Mapping[str, Sequence[str]] | None
     """Texts of its input documents, list by list; None if it had none."""
-    given: Mapping[str, Sequence[D]]
+    given: Mapping[str, Sequence[ContextSnapshot]]
     """The lists of its output documents, without those only passed on."""
     passed_on: frozenset[str] = frozenset()
     """Keys of the lists that it output unchanged."""
@@ -160,7 +178,7 @@ class Passage(Generic[D]):
     """Whether its input became known at its end: it may have begun before there were documents."""
 
     @property
-    def documents(self) -> tuple[D, ...]:
+    def documents(self) -> tuple[ContextSnapshot, ...]:
         """All its output documents."""
         return tuple(item for documents in self.given.values() for item in documents)
 
@@ -178,13 +196,15 @@ class Paste(NamedTuple):
     """Its output strings."""
 
 
-def candidates(retrieved: Sequence[D], passages: Iterable[Passage[D]], used: Sequence[D]) -> tuple[D, ...]:
+def candidates(
+    retrieved: Sequence[ContextSnapshot], passages: Iterable[Passage], used: Sequence[ContextSnapshot]
+) -> tuple[ContextSnapshot, ...]:
     """Return all documents of a request that a prompt may show, those by the runs first.
 
     Documents that functions made count, documents that were only their input do not: a graph's state may hold
     those of earlier turns.
     """
-    lists: list[Sequence[D]] = [used, retrieved]
+    lists: list[Sequence[ContextSnapshot]] = [used, retrieved]
     own = {item.text for item in retrieved}
     for passage in passages:
         foreign = {text for texts in (passage.taken or {}).values() for text in texts} - own
@@ -194,10 +214,10 @@ def candidates(retrieved: Sequence[D], passages: Iterable[Passage[D]], used: Seq
 
 
 @dataclass(frozen=True, slots=True)
-class _Item(Generic[D]):
+class _Item:
     """A document on its way to the model."""
 
-    document: D
+    document: ContextSnapshot
     order: int
     """Its time of arrival, in the order of events."""
     run: Run
@@ -206,7 +226,7 @@ class _Item(Generic[D]):
     """The index of the last stage that it left."""
 
 
-class Route(Stages[D]):
+class Route(Stages):
     """The documents of one request on their way.
 
     Args:
@@ -214,7 +234,7 @@ class Route(Stages[D]):
         others: All other retrievals that did not fail: those within a counted one are its stages.
     """
 
-    def __init__(self, notes: Sequence[Found[D]], others: Iterable[Found[D]] = ()) -> None:
+    def __init__(self, notes: Sequence[Found], others: Iterable[Found] = ()) -> None:
         super().__init__(others)
         self._items = [
             _Item(document, note.ended_order or note.run.order, note.run, place)
@@ -225,11 +245,11 @@ class Route(Stages[D]):
         self._retrieving = {id(run) for note in notes for run in runs_around(note.run)}
 
     @property
-    def documents(self) -> tuple[D, ...]:
+    def documents(self) -> tuple[ContextSnapshot, ...]:
         """The documents not left out, in order."""
         return tuple([item.document for item in self._items])
 
-    def follow(self, steps: Iterable[Passage[D] | Paste], until: int | None, *, joins: bool = True) -> None:
+    def follow(self, steps: Iterable[Passage | Paste], until: int | None, *, joins: bool = True) -> None:
         """Follow the documents through the steps between retrievers and model.
 
         Args:
@@ -246,7 +266,7 @@ class Route(Stages[D]):
             else:
                 self._passed(step, joins=joins)
 
-    def _passed(self, passage: Passage[D], *, joins: bool) -> None:
+    def _passed(self, passage: Passage, *, joins: bool) -> None:
         """Replace the documents a step received or retrieved by its output."""
         run, texts = passage.run, {item.text for item in passage.documents}
         foreign = set[str]()
@@ -294,7 +314,7 @@ class Route(Stages[D]):
             self._replace(taken, kept, paste.run, recorded=False)
 
     def _replace(
-        self, taken: Sequence[_Item[D]], given: Sequence[_Item[D]], run: Run, *, recorded: bool = True
+        self, taken: Sequence[_Item], given: Sequence[_Item], run: Run, *, recorded: bool = True
     ) -> None:
         """Insert a run's output at the position of the first document it received."""
         if not taken:
@@ -334,7 +354,7 @@ class Route(Stages[D]):
         if not any(item.document.text in copies for item in self._items):
             return
         first, around = readers[0].order, readers[-1].parent
-        kept: list[_Item[D]] = []
+        kept: list[_Item] = []
         for item in self._items:
             if item.order < first and around in runs_around(item.run):
                 copies[item.document.text] -= 1
@@ -348,7 +368,7 @@ class Route(Stages[D]):
         return max([item.order for item in self._items if item.order < until], default=0)
 
 
-def _nearest(run: Run, items: Sequence[_Item[D]], texts: Iterable[str]) -> list[_Item[D]]:
+def _nearest(run: Run, items: Sequence[_Item], texts: Iterable[str]) -> list[_Item]:
     """Return the items with texts that a run received; of equal ones those that arrived nearest to it.
 
     Another sub-question may have found the same document, which remains its own.
@@ -372,7 +392,7 @@ def _nearest(run: Run, items: Sequence[_Item[D]], texts: Iterable[str]) -> list[
     return [item for item in received if id(item) in chosen]
 
 
-def _lists_used(passage: Passage[D], own: Mapping[str, Sequence[str]], texts: set[str]) -> set[str]:
+def _lists_used(passage: Passage, own: Mapping[str, Sequence[str]], texts: set[str]) -> set[str]:
     """Return the lists from which a function made its output; the others reach the model unchanged.
 
     An output list under its own key replaces the previous one; one under a new key replaces those with shared
@@ -387,59 +407,54 @@ def _lists_used(passage: Passage[D], own: Mapping[str, Sequence[str]], texts: se
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class OpenList(Generic[D]):
+class OpenList:
     """A list of documents that no later step has taken."""
 
     place: int | None
     """The index of the last stage that it left."""
     run: Run
     """The retriever that found the first of its documents."""
-    documents: Sequence[D]
+    documents: Sequence[ContextSnapshot]
 
     def has(self, ids: Collection[str | None]) -> bool:
         """Return whether one of its documents has such an id."""
         return any(item.id in ids for item in self.documents)
 
 
-class Lists(Stages[D]):
+class Lists(Stages):
     """The lists of documents of one request on their way; a step takes whole ones.
 
     Where it was given fewer documents than there were, an unseen step lies between: a stage without a name.
     """
 
-    def __init__(self, inner: Iterable[Found[D]] = ()) -> None:
+    def __init__(self, inner: Iterable[Found] = ()) -> None:
         super().__init__(inner)
-        self.open: list[OpenList[D]] = []
-        self.closed: list[OpenList[D]] = []
+        self.open: list[OpenList] = []
+        self.closed: list[OpenList] = []
         """Those of which the model was given the documents, without any later step."""
-        self.given: list[tuple[Run, Sequence[D]]] = []
+        self.given: list[tuple[Run, Sequence[ContextSnapshot]]] = []
         """What the model was given, with the scope in which it was."""
 
-    def retrieved(self, note: Found[D]) -> None:
+    def retrieved(self, note: Found) -> None:
         """Follow the list of a retrieval that has ended."""
         place = self._retriever(note)
         if note.contexts is not None:
             self.open.append(OpenList(place, note.run, note.contexts))
 
-    def received(self, scope: Run, ids: Collection[str | None]) -> list[OpenList[D]]:
-        """Return the lists found in a scope, and those found elsewhere with documents that these lack.
-
-        Args:
-            scope: The scope of a step.
-            ids: Ids of the documents that it received.
-        """
+    def received(self, scope: Run, ids: Collection[str | None]) -> list[OpenList]:
+        """Return the lists found in a step's scope, and those with other documents that it received."""
         found = [one for one in self.open if one.run.scope is scope]
         for lists in (self.open, self.closed):
             left = set(ids).difference(item.id for one in found for item in one.documents)
             found += [one for one in lists if one.has(left)]
         return found
 
-    def with_any(self, documents: Iterable[D]) -> list[OpenList[D]]:
+    def with_any(self, documents: Iterable[ContextSnapshot]) -> list[OpenList]:
         """Return the lists with any of these documents, by their ids."""
         ids = {item.id for item in documents}
         return [one for one in self.open if one.has(ids)]
 
-    def take(self, lists: list[OpenList[D]], documents: Sequence[D]) -> list[OpenList[D]]:
+    def take(self, lists: list[OpenList], documents: Sequence[ContextSnapshot]) -> list[OpenList]:
         """Return the lists of which a step received these documents; if not all, a nameless stage's."""
         ids = {item.id for item in documents}
         if all(item.id in ids for one in lists for item in one.documents):
@@ -448,13 +463,13 @@ class Lists(Stages[D]):
 
     def replace(
         self,
-        lists: Sequence[OpenList[D]],
+        lists: Sequence[OpenList],
         name: str,
         kind: StageKind,
-        documents: Sequence[D],
+        documents: Sequence[ContextSnapshot],
         *,
         recorded: bool = True,
-    ) -> OpenList[D]:
+    ) -> OpenList:
         """Replace the lists that a step received by its output."""
         inputs = tuple([one.place for one in lists if one.place is not None])
         place = self._add(SeenStage(name, kind, documents, inputs, recorded))
@@ -463,12 +478,12 @@ class Lists(Stages[D]):
         self.open.append(left)
         return left
 
-    def close(self, lists: Sequence[OpenList[D]], scope: Run, documents: Sequence[D]) -> None:
+    def close(self, lists: Sequence[OpenList], scope: Run, documents: Sequence[ContextSnapshot]) -> None:
         """Record what the model was given in a scope, from these lists; a later step may still use them."""
         self._remove(lists)
         self.closed += lists
         self.given.append((scope, documents))
 
-    def _remove(self, lists: Sequence[OpenList[D]]) -> None:
+    def _remove(self, lists: Sequence[OpenList]) -> None:
         self.open = [one for one in self.open if one not in lists]
         self.closed = [one for one in self.closed if one not in lists]

@@ -8,17 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from operator import attrgetter
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 from ragmeter.metrics import RetrievalStage, RetrievedContext
 from ragmeter.metrics.sample import StageKind
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 MAX_STAGES = 100
 """Maximum stages stored per request: the first ones. An agent may search for hours."""
 
 
 class SourceDocument(Protocol):
-    """A document as its source reports it; its text may be missing."""
+    """A document as its source reports it, a named tuple; its text may be missing."""
 
     @property
     def text(self) -> str | None: ...
@@ -28,13 +31,7 @@ class SourceDocument(Protocol):
     def score(self) -> float | None: ...
     @property
     def metadata(self) -> Mapping[Any, Any]: ...
-
-
-class Copied(SourceDocument, Protocol):
-    """A copy of a document, in any framework."""
-
-    @property
-    def text(self) -> str: ...
+    def _replace(self, *, text: str) -> Self: ...
 
 
 D = TypeVar("D", bound=SourceDocument)
@@ -44,9 +41,7 @@ class SeenStage(NamedTuple):
     """A stage, and the copies of the documents that left it."""
 
     name: str
-    """Its name."""
     kind: StageKind
-    """Its kind."""
     documents: Sequence[SourceDocument] | None
     """The documents that left it, in order; None if unknown."""
     inputs: tuple[int, ...] = ()

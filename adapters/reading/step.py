@@ -13,7 +13,6 @@ class Unknown(NamedTuple):
     """Placeholder for a value that was not recorded; None means that there is none."""
 
     reason: str
-    """The reason."""
 
 
 class Message(NamedTuple):
@@ -53,7 +52,7 @@ class Step:
 
     def prompt(self, new: Collection[str] = frozenset()) -> Prompt:
         """Return its input, this turn's apart from the history; `new` as in `prompt_of`."""
-        return prompt_of(((role, (text,)) for role, text in self.sent), new)
+        return prompt_of(self.sent, new)
 
     @property
     def words(self) -> str:

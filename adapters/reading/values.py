@@ -80,6 +80,7 @@ _ID_KEYS = FIELD_NAMES["document_id"]
 _SCORE_KEYS = FIELD_NAMES["document_score"]
 _METADATA_KEYS = FIELD_NAMES["document_metadata"]
 _LIST_KEYS = FIELD_NAMES["documents"]
+_FIELDS = frozenset((*_ID_KEYS, *_SCORE_KEYS, *_METADATA_KEYS, *_TEXT_KEYS, "type"))
 
 
 def documents_in(value: Any, depth: int = 0) -> tuple[Document, ...] | None:
@@ -143,8 +144,8 @@ def _document(value: Any, depth: int) -> Document | None:
             score = _first_number(fields)
             return inner if inner is None or score is None else inner._replace(score=score)
     text, identity = _first_text(fields), _first_id(fields)
-    if text is None and (identity is None or not _is_listed(fields)):
-        return None
+    if text is None and (identity is None or not _FIELDS.issuperset(fields)):
+        return None  # an object with an id and other fields than a document's
     hidden = is_hidden(text)
     kept = next(filter(fields.__contains__, _METADATA_KEYS), None)
     metadata = None if kept is None else opened(fields[kept])
@@ -171,25 +172,12 @@ def _first_text(fields: Mapping[str, Any]) -> str | None:
 
 
 def _first_id(fields: Mapping[str, Any]) -> str | None:
-    for key in _ID_KEYS:
-        value = fields.get(key)
-        if isinstance(value, (str, int)):
-            return str(value)
-    return None
-
-
-def _is_listed(fields: Mapping[str, Any]) -> bool:
-    """Return whether an object with an id and no text has only a document's fields."""
-    return all(key in (*_ID_KEYS, *_SCORE_KEYS, *_METADATA_KEYS, *_TEXT_KEYS, "type") for key in fields)
+    return next((str(fields[key]) for key in _ID_KEYS if isinstance(fields.get(key), (str, int))), None)
 
 
 def _first_number(fields: Mapping[str, Any]) -> float | None:
-    for key in _SCORE_KEYS:
-        if key in fields:
-            number = _number(fields[key])
-            if number is not None:
-                return number
-    return None
+    numbers = (_number(fields.get(key)) for key in _SCORE_KEYS)
+    return next((number for number in numbers if number is not None), None)
 
 
 def _number(value: Any) -> float | None:
@@ -327,9 +315,7 @@ _REPLIES = ("messages", "choices", "generations", "replies", "message", "output"
 def refuses(attributes: Mapping[str, Any], key: str) -> bool:
     """Return whether a span reports that the model refused, or that its reply was filtered.
 
-    Args:
-        attributes: The span's.
-        key: The attribute with the output: of a conversation, the last message counts.
+    Of a conversation under `key`, the last message counts.
     """
     for name, value in attributes.items():
         if name.endswith("message_content.type"):
@@ -344,15 +330,11 @@ def refuses(attributes: Mapping[str, Any], key: str) -> bool:
                 return True
     return any(
         isinstance(value := attributes.get(name), str)
-        and _may_refuse(value.lower())
+        # A search for one word after the other is many times faster than one pattern of them all.
+        and any(map(value.lower().__contains__, _REFUSING))
         and _holds_refusal(opened(value), 0)
         for name in {key, "gen_ai.output.messages"}
     )
-
-
-def _may_refuse(lowered: str) -> bool:
-    # A search for one word after the other is many times faster than one pattern of them all.
-    return any(word in lowered for word in _REFUSING)
 
 
 def _holds_refusal(value: Any, depth: int) -> bool:

@@ -9,6 +9,7 @@ from ragmeter.adapters.reading.calls import last_reply
 from ragmeter.adapters.reading.prompt_documents import asked_in, carried_in, contexts_in_prompts
 from ragmeter.adapters.reading.results import ANY_TOOL, cut
 from ragmeter.adapters.reading.step import Message, Step
+from ragmeter.adapters.reading.values import Document
 
 ONE = "Kettle 4711 boils in three minutes flat, as long as it is not full."
 TWO = "Kettle 12 needs five minutes in winter; in summer it is a little faster."
@@ -57,6 +58,10 @@ SHOWN = {
     "instructions and a question before": f"You sell kettles.\n{QUESTION}\n\nAnswer using the following information:\n{ONE}\n\n{TWO}",
     "question behind a sentence": f"Answer with this context:\n\n{ONE}\n\n---\n\n{TWO}\n\n---\n\nAnswer the question with the context above: {QUESTION}",
     "a label of several words": f"Rental excerpts:\n{ONE}\n\n{TWO}\n\nQuestion of the customer:\n{QUESTION}\n\nRules:\n- Be brief.\n- Be kind.",
+    "a label below a heading": f"# Context\n\nRelevant passages:\n- {ONE}\n- {TWO}\n\nQuestion: {QUESTION}",
+    "a sentence and a label": f"Answer with these documents:\n\nDocuments:\n{ONE}\n---\n{TWO}\n\nQuestion: {QUESTION}",
+    "a heading below another": f"## Context\n### Retrieved documents\n{ONE}\n\n{TWO}\n\n## Question\n{QUESTION}",
+    "rules around each": f"The customer asks about our documents.\n---\n{ONE}\n---\n{TWO}\n---\n\nQuestion: {QUESTION}",
     "rules after it": f"Reference documents:\n[1] {ONE}\n\n[2] {TWO}\n\nImportant rules:\n- Be brief.\n\nQuestion: {QUESTION}",
     "history after it": f"Documents:\n{ONE}\n\n---\n\n{TWO}\n\nChat history:\nUser: Hello there, who are you?\n\nQuestion: {QUESTION}",
     "a wide label": f"Staff information:\n{ONE}\n\n---\n\n{TWO}\n\nQuestion:\n{QUESTION}\n\nAnswer:",
@@ -410,3 +415,24 @@ def test_a_result_of_a_tool_is_cut_into_documents_that_are_called_by_their_names
 )  # fmt: skip
 def test_one_line_that_says_nothing_was_found_is_no_document(text):
     assert cut(text, ANY_TOOL) == ()
+
+
+@pytest.mark.parametrize("ids", ["ab", "abc"])
+def test_ids_take_the_passages_of_a_prompt_where_there_are_as_many(ids):
+    known = [Document(None, id=one) for one in ids]
+    sent = (Message("user", f"Context:\n{ONE}\n{TWO}\n\nQuestion: {QUESTION}"),)
+    call = Step(id="1", started_ns=1, ended_ns=2, messages=sent, said=ANSWER)
+    shown = contexts_in_prompts([call], ANSWER, QUESTION, known)
+    assert shown.is_divided is (ids == "ab")
+    assert not shown.is_divided or [(one.id, one.text) for one in shown.documents] == [("a", ONE), ("b", TWO)]
+
+
+@pytest.mark.parametrize(
+    "instruction", ["Rewrite this question for a search:\n{}", "Is this about kettles? Say yes or no: {}"]
+)
+def test_the_question_of_a_later_call_is_cut_out_of_an_earlier_instruction(instruction):
+    sent = instruction.format(QUESTION), f"Context:\n{ONE}\n\nQuestion: {QUESTION}"
+    calls = [
+        Step(id=text, started_ns=1, ended_ns=2, messages=(Message("user", text),), said="x") for text in sent
+    ]
+    assert asked_in(calls) == QUESTION

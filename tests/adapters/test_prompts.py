@@ -221,8 +221,8 @@ def test_a_text_whose_middle_is_cut_out_is_one_copy() -> None:
 
 def test_a_conversation_is_this_turn_and_what_was_before() -> None:
     messages = [
-        ("system", ["Be brief."]), ("human", ["first"]), ("ai", ["said"]), ("tool", ["old"]),
-        ("human", ["context"]), ("human", ["second"]), ("ai", ["calls"]), ("tool", ["a", "b"]),
+        ("system", "Be brief."), ("human", "first"), ("ai", "said"), ("tool", "old"),
+        ("human", "context"), ("human", "second"), ("ai", "calls"), ("tool", "a"), ("tool", "b"),
     ]  # fmt: skip
     prompt = prompt_of(messages)
     assert list(prompt.texts) == ["Be brief.", "context", "second", "a", "b"]
@@ -231,13 +231,13 @@ def test_a_conversation_is_this_turn_and_what_was_before() -> None:
 
 def test_a_document_of_an_earlier_turn_is_not_seen_again() -> None:
     """Retrieved again, filtered out this time: that the history has it says nothing."""
-    old = [("user", ["first?"]), ("tool", [EN[0]]), ("assistant", [EN[2]])]
-    prompt = prompt_of([*old, ("user", ["second?"]), ("tool", [EN[1]])])
+    old = [("user", "first?"), ("tool", EN[0]), ("assistant", EN[2])]
+    prompt = prompt_of([*old, ("user", "second?"), ("tool", EN[1])])
     assert seen_in_prompts(EN, [prompt]) == (1,)
 
 
 def test_documents_that_stand_in_earlier_messages_only_are_found_there() -> None:
-    prompt = prompt_of([("human", [EN[0]]), ("ai", ["Understood."]), ("human", ["And refunds?"])])
+    prompt = prompt_of([("human", EN[0]), ("ai", "Understood."), ("human", "And refunds?")])
     assert seen_in_prompts(EN, [prompt]) == (0,)
 
 

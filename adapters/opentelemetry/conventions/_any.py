@@ -16,7 +16,6 @@ from ragmeter.adapters.opentelemetry.record import SpanRecord
 from ragmeter.adapters.reading.literals import literal_in
 from ragmeter.adapters.reading.results import ANY_TOOL, cut, reads_as_retrieved
 from ragmeter.adapters.reading.values import (
-    Document,
     answer_in,
     documents_in,
     is_hidden,
@@ -253,13 +252,6 @@ class AnySpan(Reader):
             found = listed[0] if len(listed) == 1 else cut(value, ANY_TOOL)
             documents = documents if found is None else Documents(found)
         return documents
-
-    def reranked(self, span: SpanRecord) -> tuple[Document, ...]:
-        for value in _fields(span).given.values():
-            found = documents_in(value)
-            if found and all(item.text is not None for item in found):
-                return found
-        return ()
 
     def input_text(self, span: SpanRecord) -> str:
         return json.dumps([*_fields(span).given.values()], ensure_ascii=False, default=str)

@@ -32,16 +32,7 @@ def role_of_kind(kind: object) -> Role | None:
 
 
 class KindReader(Reader):
-    """Reads the spans of such a convention; where every attribute is JSON, texts are, too.
-
-    Args:
-        name: The convention's name.
-        kind_key: The attribute with the kind.
-        input_key: The attribute with the input.
-        output_key: The attribute with the output.
-        switch: The setting that turns its texts on.
-        system_key: The attribute with a model's instructions, if they are not in the input.
-    """
+    """Reads the spans of such a convention; where every attribute is JSON, texts are, too."""
 
     def __init__(
         self, name: str, kind_key: str, input_key: str, output_key: str, switch: str, system_key: str = ""
@@ -52,6 +43,7 @@ class KindReader(Reader):
         self.switch = switch
         self._kind_key = kind_key
         self._system_key = system_key
+        """The attribute with a model's instructions, if they are not in the input."""
 
     def role(self, span: SpanRecord) -> Role | None:
         return role_of_kind(opened(span.attributes.get(self._kind_key)))

@@ -45,7 +45,11 @@ class OpenInference(Reader):
         role = role_of_kind(kind) if kind != "UNKNOWN" else "other"
         if role == "step" and span.name.endswith("postprocess_nodes") and kind != "AGENT":
             return "join"  # LlamaIndex reports a reranking only where the step fires its events
-        if role == "retrieval" and span.attributes.get("input.value") == "{}" and _is_silent(span):
+        if (
+            role == "retrieval"
+            and span.attributes.get("input.value") == "{}"
+            and not (span.failed or any(key.startswith(("output.", "retrieval.")) for key in span.attributes))
+        ):
             return "other"  # it was asked nothing: a retriever's construction
         return role
 
@@ -128,10 +132,6 @@ class OpenInference(Reader):
 
     def hides(self, span: SpanRecord, side: Literal["input", "output"]) -> bool:
         return is_hidden(span.attributes.get(f"{side}.value"))
-
-
-def _is_silent(span: SpanRecord) -> bool:
-    return not (span.failed or any(key.startswith(("output.", "retrieval.")) for key in span.attributes))
 
 
 def _value(span: SpanRecord, side: str) -> Any:
