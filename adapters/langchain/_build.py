@@ -41,38 +41,14 @@ from ._state import Ending, OpenRequest, RetrievalNote
 NOTHING_SAID = RequestScope()
 
 
-def has_retrieved(request: OpenRequest) -> bool:
-    """Return whether a finished request counts: it retrieved, or tried to.
-
-    Documents from functions count only beside a model call: programs that load and split documents output
-    such lists, too, without a question.
-    """
-    return bool(request.retrievals or (request.shaped and request.llms) or (request.passages and request.llms))
-
-
-def build_run(
-    request: OpenRequest,
-    ending: Ending,
-    output: OutputNote,
-    given_contexts: tuple[ContextSnapshot, ...] | None,
-    output_contexts: tuple[ContextSnapshot, ...] | None,
-    lookout: Lookout,
-) -> RagRun | None:
+def build_run(request: OpenRequest, ending: Ending, lookout: Lookout) -> RagRun | None:
     """Build the run of a finished request, or None if it never retrieved. Can be done once.
 
-    Args:
-        request: The record of the request.
-        ending: The root's end.
-        output: The data of its output from which the answer is chosen.
-        given_contexts: Contexts by the application's reader (``contexts=``), which have precedence.
-        output_contexts: Documents of a root output that also contains an answer: the last resort.
-        lookout: Records unreadable results, and requests that never retrieved.
+    `lookout` records unreadable results, and requests that never retrieved.
     """
     try:
         read_parts(request.retrievals)
-        are_read = read_results(request.retrievals, lookout)
-        given = (given_contexts, output_contexts)
-        run = _run_of(request, ending, output, given, lookout, are_read=are_read)
+        run = _run_of(request, ending, lookout)
         if run is None and not request.is_part:
             note_unseen(lookout, request)
         return run
@@ -87,23 +63,15 @@ def read_part(request: OpenRequest, build: Callable[[], RagRun | None]) -> tuple
     return build(), [*calls, *unfinished]
 
 
-def _run_of(
-    request: OpenRequest,
-    ending: Ending,
-    output: OutputNote,
-    given: tuple[tuple[ContextSnapshot, ...] | None, tuple[ContextSnapshot, ...] | None],
-    lookout: Lookout,
-    *,
-    are_read: bool,
-) -> RagRun | None:
-    given_contexts, output_contexts = given
+def _run_of(request: OpenRequest, ending: Ending, lookout: Lookout) -> RagRun | None:
+    are_read = read_results(request.retrievals, lookout)
     calls, unfinished = steps_of(request)
     seen = [*calls, *unfinished]
     asked = calls or unfinished
     request.retrievals += retrieved_by_shape(
         request.shaped, calls, lists_only=bool(request.retrievals or request.passages)
     )
-    answer = _answer(request, output, calls)
+    answer = _answer(request, ending.output, calls)
     ends = [note.ended_order or 0 for note in request.retrievals if note.contexts]
     speakers = speakers_of(calls, answer)
     answering = last_call(calls, speakers, max(ends, default=0))
@@ -115,9 +83,9 @@ def _run_of(
     are_known = any(note.contexts is not None for note in notes)
     route = follow(request, notes if are_known else (), answering, answer, joins=not made_of_passages)
     within = [item for note in notes if note.part is not None for item in note.contexts or ()]
-    contexts = (*route.documents, *within) if are_known else None if notes else output_contexts
-    if given_contexts is not None:
-        contexts, rule = given_contexts, "given"
+    contexts = (*route.documents, *within) if are_known else None if notes else ending.contexts
+    if ending.given is not None:
+        contexts, rule = ending.given, "given"
     elif not are_read:  # with only a part of the retrieved documents readable, contexts are unknown
         contexts = None
     elif notes and contexts is not None:

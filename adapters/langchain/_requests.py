@@ -35,7 +35,7 @@ from ragmeter.requests.lone_retrieval import LoneRetrieval, Surroundings, recent
 from ragmeter.requests.scope import current_scope, is_suppressed
 
 from ._answers import note_output
-from ._build import NOTHING_SAID, build_run, first_text, has_retrieved, read_part
+from ._build import NOTHING_SAID, build_run, first_text, read_part
 from ._passages import documents_beside_answer, documents_given
 from ._payloads import Question, document_lists, field_of, find_question, last_refusal, snapshot_documents
 from ._results import note_unseen
@@ -149,11 +149,8 @@ def _offer_request(
     error: BaseException | None,
     event: Mapping[str, Any],
 ) -> None:
-    streamed = "inputs" in event
-    if streamed:
+    if "inputs" in event:
         _take_late_inputs(attached, request, event["inputs"])
-    kind = type(outputs)
-    ending = Ending(ended_ns, kind, error, streamed, None if issubclass(kind, str) else last_refusal(outputs))
     size_bytes = attached.close_request(request)
     if size_bytes is None:
         return
@@ -166,12 +163,17 @@ def _offer_request(
             given = None if read is None else snapshot_documents(read)
     if request.interrupted or not request.retrievals:
         _remember(attached, request)
-    known = given is not None or request.handed or request.retrievals or has_retrieved(request)
+    # Documents from functions count only beside a model call: programs that load and split documents output
+    # such lists, too, without a question.
+    found = request.retrievals or (request.llms and (request.shaped or request.passages))
+    known = given is not None or request.handed or found
     if not (known or options.strict or holds_state(request)):
         output_contexts = documents_beside_answer(outputs, request.inputs)
     if known or output_contexts is not None:
         attached.lookout.looks -= attached.lookout.looks > 0
-    elif request.within is None and (options.strict or not _may_show(request)):
+    elif request.within is None and (
+        options.strict or not (request.parts or may_show(note.run.sent for note in request.llms))
+    ):
         note_unseen(attached.lookout, request)
         request.dissolve()
         return
@@ -201,7 +203,17 @@ def _offer_request(
     span = request.target or request.parent_span
     if span is not None:
         captured.note(request.target, request.parent_span, request.root.started_ns)
-    build = partial(build_run, request, ending, output, given, output_contexts, attached.lookout)
+    ending = Ending(
+        ended_ns,
+        kind := type(outputs),
+        error,
+        "inputs" in event,
+        None if issubclass(kind, str) else last_refusal(outputs),
+        output,
+        given,
+        output_contexts,
+    )
+    build = partial(build_run, request, ending, attached.lookout)
     if request.within is not None and request.within.offer(
         partial(read_part, request, build), retrieved=bool(known or output_contexts), size_bytes=size_bytes
     ):
@@ -222,10 +234,6 @@ def _offer_request(
             is_paused=request.interrupted,
         ),
     )
-
-
-def _may_show(request: OpenRequest) -> bool:
-    return bool(request.parts) or may_show(note.run.sent for note in request.llms)
 
 
 def _remember(attached: Attachment, request: OpenRequest) -> None:

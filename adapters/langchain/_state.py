@@ -40,6 +40,7 @@ from ragmeter.metrics._process import fork
 from ragmeter.requests.lone_retrieval import LoneRetrieval
 from ragmeter.requests.scope import RequestScope, parse_scope
 
+from ._answers import OutputNote
 from ._payloads import Question
 
 if TYPE_CHECKING:
@@ -208,8 +209,14 @@ class Ending(NamedTuple):
     """Class of the root's output; the object itself is the application's."""
     error: BaseException | None
     streamed: bool
-    refusal: str | None = None
+    refusal: str | None
     """As in `LlmNote`, of the output itself."""
+    output: OutputNote
+    """The data of its output from which the answer is chosen."""
+    given: tuple[ContextSnapshot, ...] | None
+    """Contexts by the application's reader (``contexts=``), which have precedence."""
+    contexts: tuple[ContextSnapshot, ...] | None
+    """Documents of an output that also contains an answer: the last resort."""
 
 
 class OpenRequest:

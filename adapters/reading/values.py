@@ -480,15 +480,14 @@ def has_context(values: Iterable[Any]) -> bool:
 
 
 def _holds_documents(value: Any) -> bool:
-    for item in _descend(value, 0):
-        if not isinstance(item, dict):
-            continue
-        if "page_content" in item or "pageContent" in item:
-            return True
-        # A context is passed to a prompt together with its question.
-        if any(key in item for key in _CONTEXT_KEYS) and any(key in item for key in _QUESTION_KEYS[:6]):
-            return True
-    return False
+    # A context is passed to a prompt together with its question.
+    return any(
+        "page_content" in item
+        or "pageContent" in item
+        or (any(key in item for key in _CONTEXT_KEYS) and any(key in item for key in _QUESTION_KEYS[:6]))
+        for item in _descend(value, 0)
+        if isinstance(item, dict)
+    )
 
 
 def _descend(value: Any, depth: int) -> Iterator[Any]:
