@@ -20,6 +20,7 @@ from ragmeter.requests.scope import RequestScope
 
 from ._contexts import Read, Seen
 from ._sources import source_in, store_in
+from .conventions import reading
 from .record import SpanRecord
 from .requests import FoundRequest
 
@@ -175,15 +176,35 @@ def _status(found: FoundRequest) -> SampleStatus:
     # One that finished without its retrieval was answered nevertheless.
     lost = found.reason == "retrieval_error" and (found.span is None or found.answer is None)
     if lost or (found.failed and not found.refused):
-        raised = None if found.span is None else found.span.error_type
-        return "cancelled" if raised in GAVE_UP else "error"
-    if found.partial:
+        spans = [span for span in found.members if span.failed] if found.span is None else [found.span]
+        raised = {span.error_type for span in spans}
+        if found.span is None and raised == {_CLOSED}:
+            return "partial"  # the span around a stream ends with it only
+        return "cancelled" if raised and raised <= GAVE_UP else "error"
+    if found.partial or _was_left_early(found):
         return "partial"
     if found.refused:
         return "refused"
     if found.answer is not None:
         return "ok"
     return "no_answer" if found.asked_model else "retrieval_only"
+
+
+_CLOSED = "GeneratorExit"
+"""What is raised in a stream that is closed before its end."""
+
+
+def _was_left_early(found: FoundRequest) -> bool:
+    """Return whether the reader of a stream left: a call that ran on was closed, or said more than was read."""
+    if found.span is None:
+        return False
+    late = [span for span in found.members if span.ended_ns > found.span.ended_ns]
+    for span, (reader, role) in ((span, known) for span in late if (known := reading(span)) is not None):
+        if role == "model":
+            said, answer = reader.said(span) or "", found.answer or ""
+            if span.error_type == _CLOSED or (answer and said != answer and said.startswith(answer)):
+                return True
+    return False
 
 
 def _name(found: FoundRequest) -> str | None:

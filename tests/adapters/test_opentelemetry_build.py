@@ -1,7 +1,7 @@
 """A request that spans tell of is the same sample for the command line, the processor and a callback."""
 
 import pytest
-from otlp_spans import documents, only, openinference
+from otlp_spans import documents, exchange, only, openinference
 
 from ragmeter.adapters.opentelemetry.build import build_run, sample_of
 from ragmeter.metrics import Reference
@@ -105,6 +105,40 @@ def test_a_request_that_its_caller_gave_up_did_not_fail(raised, status):
     asked = only(chain, openinference(2, 1, "RETRIEVER", **documents("one")))
 
     assert (sample_of(asked).status, build_run(asked).error_type) == (status, raised)
+
+
+LONG = "It rises in the north, far up in the valley."
+
+
+@pytest.mark.parametrize(
+    ("answer", "said", "ended", "raised", "status"),
+    [
+        ("It rises ", LONG, 9, None, "partial"),  # the model wrote on when nothing of it was read any more
+        (None, None, 9, "GeneratorExit", "partial"),  # the stream was closed in the model
+        (None, LONG, 9, None, "ok"),  # read to its end, after the call had returned it
+        (LONG, LONG, 9, None, "ok"),
+        ("It rises ", LONG, 3, None, "ok"),  # the chain cut the reply itself
+        (LONG, LONG, 3, "CancelledError", "ok"),  # a call that timed out, and another one answered
+    ],
+)
+def test_a_stream_that_its_reader_left_is_partial(answer, said, ended, raised, status):
+    whole = openinference(1, None, "CHAIN", input="q", end=4, **({} if answer is None else {"output": answer}))
+    more = {"failed": True, "error.type": raised} if raised else {}
+    model = openinference(3, 1, "LLM", end=ended, **exchange("Context: one\n\nQuestion: q", said), **more)
+    retriever = openinference(2, 1, "RETRIEVER", **documents("one"))
+
+    assert sample_of(only(whole, retriever, model)).status == status
+
+
+@pytest.mark.parametrize(
+    ("raised", "status"),
+    [("GeneratorExit", "partial"), ("CancelledError", "cancelled"), ("ValueError", "error")],
+)
+def test_a_stream_whose_request_never_ended(raised, status):
+    """An instrumentation that ends the span around a stream with the stream has none, if its reader left."""
+    model = openinference(3, 1, "LLM", failed=True, **{"error.type": raised}, **exchange("Context: one", None))
+
+    assert sample_of(only(openinference(2, 1, "RETRIEVER", **documents("one")), model)).status == status
 
 
 @pytest.mark.parametrize(
