@@ -13,7 +13,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from ragmeter.adapters import FRAMEWORKS, is_installed
-from ragmeter.metrics._process.after_import import after_import
+from ragmeter.metrics._process.after_import import after_import, unnoticed_imports
 from ragmeter.settings.beside import beside
 
 from .plan import PLAN, Plan
@@ -77,7 +77,10 @@ class _Process:
         own = self._display is not None and not self._display.is_attached
         seen = "no RAG request was seen" + (" by the program's own meter" if own else "")
         # Workers, forked or started, have their own counts, and may end without a last line.
-        if _has_workers():
+        if self._display is None and (hidden := _hidden_frameworks()):
+            how = "call ragmeter.adapters.instrument() after the import"
+            _say(f"{seen}: an import hook of the program imported {hidden} past ragmeter's; {how}")
+        elif _has_workers():
             _say(f"{seen} in this process; those of its workers, if any, stand above")
         elif (tracing := self._tracing()) is not None:
             is_page = self._plan.to == "page"
@@ -111,6 +114,11 @@ def begin() -> None:
     beside.append(process.join)
     for one in installed:
         after_import(one.core, process.attach)
+
+
+def _hidden_frameworks() -> str:
+    unnoticed = unnoticed_imports()
+    return " and ".join(one.name for one in FRAMEWORKS.values() if one.core in unnoticed)
 
 
 def _has_workers() -> bool:

@@ -32,6 +32,14 @@ def after_import(module: str, function: Callable[[], object]) -> None:
         _finder.report(module)
 
 
+def unnoticed_imports() -> list[str]:
+    """Return the awaited modules that a finder in front has imported unnoticed so far.
+
+    One that is lazy counts once its execution has begun.
+    """
+    return [name for name in tuple(_finder.awaited) if type(sys.modules.get(name)) is ModuleType]
+
+
 class _Finder:
     """Finds awaited modules as the other finders do, with a loader that reports the end of their import."""
 

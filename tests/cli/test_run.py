@@ -180,6 +180,33 @@ def test_a_program_that_traces_itself_is_shown_the_way_to_score_its_spans(folder
     assert "with OTEL_EXPORTER_OTLP_ENDPOINT=http://127.0.0.1:4318, ragmeter serve scores its spans" in said
 
 
+HOOKED = """
+import sys
+from importlib.machinery import PathFinder
+from importlib.util import LazyLoader
+
+class Front(PathFinder):
+    @classmethod
+    def find_spec(cls, fullname, path=None, target=None):
+        spec = super().find_spec(fullname, path, target)
+        if LAZY and fullname == "langchain_core.runnables.base":
+            spec.loader = LazyLoader(spec.loader)
+        return spec
+
+sys.meta_path.insert(0, Front)
+exec(open("shop_bot.py").read())
+"""
+
+
+@pytest.mark.parametrize("lazy", [False, True])
+def test_an_import_hook_in_front_that_hides_the_framework_is_named(folder, otlp, lazy):
+    """It finds every module, so that no import can be noticed, or one that is executed later."""
+    (folder / "hooked.py").write_text(f"LAZY = {lazy}{HOOKED}")
+    done = run(folder, "--otlp", otlp.url, "hooked.py")
+    line = "no RAG request was seen: an import hook of the program imported LangChain past ragmeter's; "
+    assert line + "call ragmeter.adapters.instrument() after the import" in done.stderr
+
+
 SPAWNS = """
 import multiprocessing, runpy, sys
 
