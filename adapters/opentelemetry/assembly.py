@@ -24,7 +24,7 @@ from ._repeats import RecentCalls, is_unanswered
 from ._sources import names_source
 from ._tree import SpanTree
 from .conventions import holds_content, holds_messages, reading
-from .record import LogNote, SpanNote, SpanRecord
+from .record import UNREAD, LogNote, SpanNote, SpanRecord
 from .requests import OWN_SCOPE
 
 _KEPT = ("http.response.status_code", "http.status_code", "error.type", "session.id", "user.id")
@@ -454,10 +454,10 @@ def _slim(span: SpanRecord) -> SpanRecord:
         )
     )
     if is_read:
-        return replace(span, events=events)
+        return replace(span, events=events, rows=UNREAD)
     attributes = {
         key: value
         for key, value in span.attributes.items()
         if key in _KEPT or key.startswith(_REFERENCE) or names_source(key)
     }
-    return replace(span, events=events, attributes=attributes)
+    return replace(span, events=events, attributes=attributes, rows=UNREAD)

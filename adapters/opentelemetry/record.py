@@ -29,7 +29,7 @@ class SpanNote:
 
 @dataclass(slots=True, kw_only=True)
 class SpanRecord:
-    """One ended span. Only `reading` changes; not frozen, because that makes creation slow."""
+    """One ended span. Only `reading` and `rows` change; not frozen, because that makes creation slow."""
 
     trace_id: str
     """32 hex digits."""
@@ -65,6 +65,8 @@ class SpanRecord:
     """The resource's other data on its origin, such as the version of an index."""
     reading: Any = field(default=UNREAD, compare=False, repr=False)
     """The convention that reads it and its role, once `conventions.reading` was called."""
+    rows: Any = field(default=UNREAD, compare=False, repr=False)
+    """The passages that it has as events, once `conventions.hits_in` was called."""
 
     @property
     def service(self) -> str:

@@ -244,7 +244,7 @@ class AnySpan(Reader):
         if hits:
             rows = cut(hits, ANY_TOOL)
             return Documents(missing="unreadable_result") if rows is None else Documents(rows)
-        value = self.result(span)
+        value = _out(span)
         documents = reported_documents(span, value, "content_off", "unreadable_result")
         if documents.missing == "unreadable_result":
             out = _fields(span).out.values()
@@ -257,11 +257,7 @@ class AnySpan(Reader):
         return json.dumps([*_fields(span).given.values()], ensure_ascii=False, default=str)
 
     def result(self, span: SpanRecord) -> Any:
-        out = _fields(span).out
-        if hits := hits_in(span):
-            return hits
-        named = [value for word, value in out.items() if word in DOCUMENTS]
-        return named[0] if named else next(iter(out.values()), None)
+        return hits_in(span) or _out(span)
 
     def prompt(self, span: SpanRecord) -> list[tuple[str, str]]:
         found = sent_in(span)
@@ -286,6 +282,12 @@ class AnySpan(Reader):
     def hides(self, span: SpanRecord, side: Literal["input", "output"]) -> bool:
         fields = _fields(span)
         return any(map(is_hidden, (fields.given if side == "input" else fields.out).values()))
+
+
+def _out(span: SpanRecord) -> Any:
+    out = _fields(span).out
+    named = [value for word, value in out.items() if word in DOCUMENTS]
+    return named[0] if named else next(iter(out.values()), None)
 
 
 class OneSpan(AnySpan):

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from ragmeter.adapters.opentelemetry.record import LogNote, SpanNote, SpanRecord
+from ragmeter.adapters.opentelemetry.record import UNREAD, LogNote, SpanNote, SpanRecord
 from ragmeter.adapters.reading.values import answer_in, last_of, messages_in, opened
 
 from ._reader import rows_under
@@ -54,7 +54,9 @@ def with_logs(spans: Iterable[SpanRecord], logs: Iterable[LogNote]) -> Iterable[
     if not notes:
         return spans
     return [
-        replace(span, events=(*span.events, *notes[span.span_id])) if span.span_id in notes else span
+        replace(span, events=(*span.events, *notes[span.span_id]), rows=UNREAD)
+        if span.span_id in notes
+        else span
         for span in spans
     ]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any, NamedTuple
 
-from ragmeter.adapters.opentelemetry.record import SpanRecord
+from ragmeter.adapters.opentelemetry.record import UNREAD, SpanRecord
 from ragmeter.adapters.reading.fields import FIELD_NAMES
 from ragmeter.adapters.reading.literals import literal_in
 from ragmeter.adapters.reading.results import ANY_TOOL, cut, reads_as_retrieved
@@ -28,6 +28,13 @@ class WholeRequest(NamedTuple):
 
 def hits_in(span: SpanRecord) -> list[dict[str, Any]]:
     """Return the rows that a span has as events, one for each passage."""
+    if span.rows is UNREAD:
+        span.rows = _rows_in(span) if span.events else []
+    rows: list[dict[str, Any]] = span.rows
+    return rows
+
+
+def _rows_in(span: SpanRecord) -> list[dict[str, Any]]:
     named: dict[str, list[dict[str, Any]]] = {}
     for event in span.events:
         row = {key.rpartition(".")[2]: literal_in(opened(value)) for key, value in event.attributes.items()}
