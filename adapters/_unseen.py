@@ -321,11 +321,7 @@ def read_results(notes: Iterable[Found], lookout: Lookout) -> bool:
 def suspects_in(given: Iterable[GaveOut], prompts: Sequence[str], known: Iterable[str | None]) -> list[GaveOut]:
     """Return the first producer of each output text that occurred in a prompt; runs on the worker.
 
-    Args:
-        given: The output, in order.
-        prompts: Texts sent to models.
-        known: Texts of other origin: the question, models' replies. A text that contains one of them derives
-            from it.
+    A text that contains one known by another origin, the question or a reply, derives from it.
     """
     if sum(map(len, prompts)) > MAX_PROMPTS:
         return []

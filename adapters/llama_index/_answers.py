@@ -134,11 +134,7 @@ class LlamaIndexRequest:
 
 
 class Readers:
-    """The application's own functions of one handler.
-
-    Args:
-        filter: See `RagMeterHandler`; likewise `question`, `contexts` and `answer`.
-        guard: Contains their exceptions.
+    """The application's own functions of one handler, as described there; `guard` contains their exceptions.
 
     Raises:
         ConfigurationError: One is neither a key nor a function.

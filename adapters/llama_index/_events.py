@@ -73,16 +73,7 @@ _ASK_NO_MODEL = frozenset({"NoText", "ContextOnly"})
 class SpanFollower:
     """Finds requests among LlamaIndex's spans and offers them to a meter. Thread-safe.
 
-    Args:
-        meter: The meter that receives the requests.
-        text_mode: The form of a node's text.
-        is_engine: Requests count only if such an instance takes part; None: all count.
-        active_tags: Returns the instrument tags in force.
-        active_span: Returns the id of the span around the current code.
-        readers: The application's own functions.
-        name: Name of the requests; None: the callee's class.
-        rules: The tools and functions that retrieve; None: no rules.
-        open_requests: Settings of `OpenRequests`, for tests.
+    Requests count only if an instance for which `is_engine` is true takes part; None: all count.
     """
 
     def __init__(

@@ -58,10 +58,7 @@ class Unheard(NamedTuple):
 def unheard_of(reads: Sequence[Read], calls: Sequence[Step], *, is_divided: bool | None) -> Unheard:
     """Return the entry, with its reason, of spans that belong together and are no request.
 
-    Args:
-        reads: The spans.
-        calls: The model calls among them.
-        is_divided: Whether the prompt shows the ends of documents; None: it has no place for any.
+    Their prompt shows the ends of documents or not; None: it has no place for any.
     """
     models = [read for read in reads if read.role == "model"]
     tools = [read for read in reads if read.role == "tool"]

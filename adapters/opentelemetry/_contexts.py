@@ -98,10 +98,7 @@ def reached(
 ) -> tuple[Seen, ...]:
     """Return the documents of a request that reached its model, by retrieval, in start order.
 
-    Args:
-        reads: The request's spans, of one convention.
-        retrieval_above: Returns the id of the outermost retrieval above a span, or None.
-        tree: The trace.
+    Its spans are of one convention; `retrieval_above` returns the id of the outermost retrieval above one.
     """
     outer: list[Read] = []
     inner: dict[str, list[Read]] = {}

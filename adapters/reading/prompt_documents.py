@@ -33,12 +33,7 @@ def contexts_in_prompts(
 ) -> Passages | None:
     """Return the documents in the answering call's prompt; None if it has no place for any.
 
-    Args:
-        calls: The request's calls of models, in start order.
-        answer: The answer.
-        question: The question.
-        known: The retrieved documents, with ids but without texts.
-        filled: The context passed to a template, if known.
+    Those known have ids and no texts. The place is the context that a template was filled with, if known.
     """
     authors = authors_of(calls, answer, 0) or tuple(
         call for call in calls[-1:] if call.sent and is_long(call.words)
@@ -107,12 +102,8 @@ class PromptTemplates:
     ) -> Passages | None:
         """Return `contexts_in_prompts` of a request without retrievals, without the texts of the template.
 
-        Args:
-            name: The application's, or its workflow's.
-            calls: The request's calls of models, in start order.
-            answer: The answer.
-            question: The question: a passage belongs to the template once it was seen beside three questions.
-            filled: The context passed to a template, if known.
+        A passage belongs to the template of an application, or workflow, of this name once it was seen beside
+        three questions.
         """
         shown = contexts_in_prompts(calls, answer, question, filled=filled)
         if shown is None or question is None or not shown.is_divided:

@@ -129,11 +129,7 @@ def failed_attempt(run: Run) -> Run | None:
 
 
 class Stages:
-    """The stages that documents passed, with retrievers within others as stages of their own.
-
-    Args:
-        inner: Retrievals that did not fail and may be within others.
-    """
+    """The stages that documents passed, with retrievers within others as stages of their own."""
 
     def __init__(self, inner: Iterable[Found] = ()) -> None:
         self.stages: list[SeenStage] = []
@@ -340,10 +336,8 @@ class Route(Stages):
         """Leave out documents no longer among the inputs of the functions around the answering calls.
 
         A graph's state may overwrite what an earlier node had retrieved, and its reducers drop duplicates.
-        Documents retrieved elsewhere, by the chain of another sub-question, are unaffected.
-
-        Args:
-            readers: The functions, in start order; those with input documents count.
+        Documents retrieved elsewhere, by the chain of another sub-question, are unaffected. Of `readers`, in
+        start order, those with input documents count.
         """
         readers = [run for run in readers if run.texts]
         if not readers or readers[-1].parent is None:
