@@ -64,12 +64,6 @@ def _check_threshold(threshold: float | None) -> None:
         raise ConfigurationError(f"threshold is {threshold!r}; it is more than 0.0, at most 1.0")
 
 
-def _check_work(done: int, contexts: Sequence[Analysis]) -> None:
-    """Raise `TooLongError` if the search would take seconds."""
-    if done * sum(len(context.windows[0]) for context in contexts) > _MOST_WINDOWS:
-        raise TooLongError(f"more than {_MOST_WINDOWS} pairs of sentences to compare")
-
-
 def _best_window(words: Sequence[str], contexts: Sequence[Analysis]) -> tuple[float, tuple[int, int] | None]:
     """Return the best coverage of `words` by two consecutive sentences, and the index of the first."""
     best, place = 0, None
@@ -158,7 +152,8 @@ class LexicalContextRecall(ComputedMetric):
                 best = coverage(words, known) or 0.0
             else:
                 if (key := tuple(words)) not in known_windows:
-                    _check_work(len(known_windows), contexts)
+                    if len(known_windows) * sum(len(one.windows[0]) for one in contexts) > _MOST_WINDOWS:
+                        raise TooLongError(f"more than {_MOST_WINDOWS} pairs of sentences to compare")
                     known_windows[key] = _best_window(words, contexts)
                 best, place = known_windows[key]
                 if place is not None:

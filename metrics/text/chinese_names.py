@@ -40,7 +40,8 @@ def chinese_names(text: str) -> Iterator[tuple[int, str]]:
             yield start, name
 
     for quoted in _QUOTED.finditer(text):
-        if _is_title(quoted[1]):
+        # Speech and emphasis are quoted, too; a title is short and has no verb's particle.
+        if len(quoted[1]) <= 8 and not re.search("[了着过吗呢吧我你他她们]", quoted[1]):
             yield from take(quoted.start(1), quoted[1])
     for dotted in _DOTTED.finditer(text):
         yield from take(*_without_lead(dotted.start(), dotted[0]))
@@ -55,11 +56,6 @@ def chinese_names(text: str) -> Iterator[tuple[int, str]]:
             yield from take(run.start() + start, name)
     for start, name in _persons(text):
         yield from take(start, name)
-
-
-def _is_title(quoted: str) -> bool:
-    # Speech and emphasis are quoted, too; a title is short and has no verb's particle.
-    return len(quoted) <= 8 and not re.search("[了着过吗呢吧我你他她们]", quoted)
 
 
 def _without_lead(start: int, name: str) -> tuple[int, str]:

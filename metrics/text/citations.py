@@ -32,11 +32,7 @@ _LONGEST_RANGE = 20
 
 def marks_inside(text: str) -> str:
     """Return the cleaned `text`, with marks after a full stop moved into the sentence before it."""
-    return _AFTER_STOP.sub(_inside, analyse(text).text)
-
-
-def _inside(found: re.Match[str]) -> str:
-    return f" {found['marks'].strip()}{found['stop']} "
+    return _AFTER_STOP.sub(lambda found: f" {found['marks'].strip()}{found['stop']} ", analyse(text).text)
 
 
 def cited_numbers(sentence: str) -> list[int]:

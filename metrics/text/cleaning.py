@@ -133,10 +133,6 @@ def _entity(found: "re.Match[str]") -> str:
     return unescape(f"&{found[1]};")
 
 
-def _link_words(found: "re.Match[str]") -> str:
-    return f"[{found[1]}]" if found[1].isdecimal() else found[1]
-
-
 def _fold_match(found: "re.Match[str]") -> str:
     text = found[0].rstrip() or found[0]
     if text[-1] == "\u20e3":
@@ -184,7 +180,7 @@ def clean(text: str) -> str:
     if _is_markup(text):
         text = _TAG.sub(_without_tag, text)
     if "](" in text:
-        text = _LINK.sub(_link_words, text)
+        text = _LINK.sub(lambda found: f"[{found[1]}]" if found[1].isdecimal() else found[1], text)
     if not text.isprintable():
         text = _CONTROL.sub("", text)
     is_usual = text.isascii() or OTHER_THAN_RUSSIAN.search(text) is None

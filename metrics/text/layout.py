@@ -247,7 +247,8 @@ class _Block:
                 return True
         elif first.is_entry and line.is_entry:
             return True
-        if _begins_small(line.text) or not _begins_word(line.text):
+        # A full stop, a comma, a dash or a closing bracket belongs to the text before it.
+        if _begins_small(line.text) or not line.text.lstrip(_OPENERS + "$€£#@§№+-~")[:1].isalnum():
             return False
         if (first.bullet or first.ordinals) and line.indent > first.indent:
             return False
@@ -276,7 +277,8 @@ class _Block:
                 or before.columns + 2 > _RAGGED_WIDE * self._columns
             )
         word = line.text.split(None, 1)[0]
-        if not exactly or not _has_case(word):
+        has_case = word.lower() != word.upper() or word[:1].isdigit() or not word[:1].isalnum()
+        if not (exactly and has_case):
             return before.width + 1 + len(word) > max(_LEAST_WIDTH, _RAGGED * self._width)
         return before.width + 1 + len(word) > self._width
 
@@ -314,15 +316,6 @@ class _Block:
 
 def _begins_small(text: str) -> bool:
     return text.lstrip(_OPENERS)[:1].islower()
-
-
-def _begins_word(text: str) -> bool:
-    # A full stop, a comma, a dash or a closing bracket belongs to the text before it.
-    return text.lstrip(_OPENERS + "$€£#@§№+-~")[:1].isalnum()
-
-
-def _has_case(word: str) -> bool:
-    return word.lower() != word.upper() or word[:1].isdigit() or not word[:1].isalnum()
 
 
 def _never_last(text: str) -> bool:
