@@ -18,7 +18,7 @@ _BEGINNING = 64
 _REPLY = 20
 """Minimum letters of a reply that is looked for in later prompts."""
 _MOST_SIBLINGS = 100
-"""Maximum siblings below a missing parent that are compared."""
+"""Maximum requests of a trace, or siblings below a missing parent, that are compared."""
 
 
 def join_roots(
@@ -80,8 +80,10 @@ def join_siblings(
     """Take out the parts of requests whose own span never arrived; return them by request, and what is left.
 
     They stand below one missing parent, and a model in one of them was sent what another one found, or its
-    reply; or a model wrote its query.
+    reply; or a model wrote its query. A request that ran within another one's time, and whose answer that one's
+    model was sent, is a part of it: the engine of another instrumentation that an agent asked.
     """
+    _join_inner(groups, tree, tops, limit)
     loose: dict[str, list[Read]] = {}
     for read in alone:
         loose.setdefault(tops[read.span.span_id] or read.span.span_id, []).append(read)
@@ -97,6 +99,26 @@ def join_siblings(
     for key in [key for key, members in groups.items() if members[0].span.span_id in taken]:
         del groups[key]
     return joined, [read for read in alone if read.span.span_id not in taken]
+
+
+def _join_inner(
+    groups: dict[str, list[Read]], tree: SpanTree, tops: Mapping[str, str | None], limit: CutLength
+) -> None:
+    asking = [key for key, members in groups.items() if _asks_model(members)]
+    if not 1 < len(asking) <= _MOST_SIBLINGS:
+        return
+    for key in [one for one in asking if any(map(brings_documents, groups[one]))]:
+        own, span = groups[key], tree.spans[key]
+        said = {letters_of(read.reader.said(read.span) or "") for read in own if read.role == "model"}
+        said = {words for words in said if len(words) >= _REPLY}
+        for other in asking:
+            outer = tree.spans[other]
+            around = outer.started_ns <= span.started_ns and span.ended_ns <= outer.ended_ns
+            if other != key and around and other in groups and tops[key] == tops[other] and said:
+                page = _page_of(groups[other], limit)
+                if any(words in page for words in said):
+                    groups[other] += groups.pop(key)
+                    break
 
 
 def _linked(siblings: list[list[Read]], limit: CutLength) -> list[list[Read]]:

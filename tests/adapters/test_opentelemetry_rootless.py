@@ -117,6 +117,27 @@ def test_two_requests_below_one_missing_parent_stay_two():
     assert [(one.question, texts(one)) for one in requests] == [(ASKED, [RIVER]), (other, [BREAD])]
 
 
+def test_an_engine_that_an_agent_asked_by_another_instrumentation_is_a_part_of_its_request():
+    """It has the application's span as its parent, as the agent has; beside it, it is a request of its own."""
+    answer = "The north it is, dear reader of these lines."
+    server = openinference(1, None, "", name="POST /ask", end=30)
+    agent = openinference(2, 1, "AGENT", input=ASKED, output=answer, end=20)
+    model = openinference(18, 2, "LLM", **exchange(f"{ASKED}\nThe tool found: {REPLY}", answer))
+
+    def engine(begun):
+        return [
+            openinference(begun, 1, "CHAIN", input="river", output=REPLY, end=begun + 4),
+            openinference(begun + 1, begun, "RETRIEVER", input="river", **documents(RIVER, BREAD)),
+            openinference(
+                begun + 2, begun, "LLM", **exchange(prompt_of(RIVER, BREAD, question="river"), REPLY)
+            ),
+        ]
+
+    one = only(server, agent, model, *engine(5))
+    assert (one.question, one.answer, texts(one)) == (ASKED, answer, [RIVER, BREAD])
+    assert [one.answer for one in found(server, agent, model, *engine(22))][-1] == REPLY
+
+
 def test_the_next_turn_of_a_conversation_is_a_request_of_its_own():
     """It is sent the earlier turn once more: its documents, and the reply as the assistant's."""
     later = openinference(
