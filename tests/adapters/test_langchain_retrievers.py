@@ -57,17 +57,10 @@ def test_merger(watch: Watch) -> None:
 
 @expect(**saw("a"), retrievals=1)
 @pytest.mark.parametrize("way", ["invoke", "ainvoke"])
-def test_wrapper_that_forwards_no_callbacks(watch: Watch, way: str) -> None:
-    """openinference#239: parent ids show two siblings here; the outer one is the retrieval."""
-    chain = lcel(Wrapper(base=FixedRetriever(found=docs("a", "b")), keeps=slice(1)))
-    call(chain, "who?", watch.config, way)
-
-
-@expect(**saw("a"), retrievals=1)
-def test_wrapper_of_a_wrapper(watch: Watch) -> None:
-    """The same, twice over."""
+def test_wrapper_of_a_wrapper_that_forwards_no_callbacks(watch: Watch, way: str) -> None:
+    """openinference#239: parent ids show siblings here; the outermost one is the retrieval."""
     inner = Wrapper(base=FixedRetriever(found=docs("a", "b", "c")), keeps=slice(2))
-    lcel(Wrapper(base=inner, keeps=slice(1))).invoke("who?", config=watch.config)
+    call(lcel(Wrapper(base=inner, keeps=slice(1))), "who?", watch.config, way)
 
 
 @expect(texts=["doc-a"], answer="saw doc-a")

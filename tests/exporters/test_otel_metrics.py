@@ -76,19 +76,6 @@ def test_zero_and_one_have_buckets_of_their_own(sdk, make):
     assert point.bucket_counts[-2:] == (2, 0)
 
 
-def test_exemplars_point_at_the_request(sdk, make):
-    """The exemplar's ids are those of the judged span."""
-    OpenTelemetryExporter(**sdk.providers).export([make.scored_run()])
-    retrieval = sdk.spans()["retrieval handbook"].context
-    point = next(
-        point
-        for point in sdk.points()["gen_ai.evaluation.score"]
-        if point.attributes["gen_ai.evaluation.name"] == "context_precision"
-    )
-
-    assert [(e.trace_id, e.span_id) for e in point.exemplars] == [(retrieval.trace_id, retrieval.span_id)]
-
-
 def test_results_and_requests_are_counted_by_how_they_ended(sdk, make):
     """Scores without a value count, too; a late export counts no second request; what lacked an
     input is counted by that input, once a request."""

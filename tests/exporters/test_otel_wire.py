@@ -100,8 +100,9 @@ def test_events_arrive_as_log_records_with_name_time_and_context(wire, otlp, mak
 
 
 def test_metrics_arrive_with_units_buckets_and_exemplars(wire, otlp, make):
-    """The exemplar's trace id is the request's."""
+    """The exemplar's ids are those of the judged span."""
     send(wire, make.scored_run())
+    retrieval = next(span for span in otlp.spans if span.name == "retrieval handbook")
     histogram = otlp.metrics["gen_ai.evaluation.score"]
     point = next(
         point
@@ -111,7 +112,8 @@ def test_metrics_arrive_with_units_buckets_and_exemplars(wire, otlp, make):
 
     assert histogram.unit == "1"
     assert list(point.explicit_bounds)[:2] == [0.0, 0.1]
-    assert int.from_bytes(point.exemplars[0].trace_id, "big") == 0xA1
+    assert int.from_bytes(retrieval.trace_id, "big") == 0xA1
+    assert [(e.trace_id, e.span_id) for e in point.exemplars] == [(retrieval.trace_id, retrieval.span_id)]
     assert otlp.metrics["ragmeter.judge.duration"].unit == "s"
     assert otlp.metrics["ragmeter.judge.tokens"].sum.is_monotonic
 
