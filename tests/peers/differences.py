@@ -17,7 +17,7 @@ WAYS = {
     "serve": "the same spans, sent to `ragmeter serve`",
 }
 REASONS = {
-    "stream left": "no span says whether a stream was read to its end",
+    "stream left": "a stream left after its only piece is whole in spans; LangChain reports no last piece to a handler",
     "rewritten nodes": "LlamaIndex's spans tell what a retriever found, not what a step or a template made of it",
     "stages of a failure": "LlamaIndex's handler does not say which stages documents passed before a model failed",
 }
