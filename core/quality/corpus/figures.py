@@ -55,8 +55,10 @@ def figured_sentences(text: str) -> tuple[FiguredSentence, ...]:
     """Return the sentences of a chunk with a number or a month, and `LEAST_WORDS` other words."""
     found: list[FiguredSentence] = []
     for sentence in analyse(text).sentences:
+        if len(found) == _MOST_SENTENCES:
+            break
         words, figures = _read(sentence)
-        if figures and len(words) >= LEAST_WORDS and len(found) < _MOST_SENTENCES:
+        if figures and len(words) >= LEAST_WORDS:
             hashes = array("I", sorted(set(map(_hash, words))))
             found.append(FiguredSentence(hashes, _hash(" ".join(words)), figures, sentence[:_QUOTE_CHARS]))
     return tuple(found)
