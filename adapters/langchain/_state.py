@@ -168,8 +168,8 @@ class Run(route.Run):
 class RetrievalNote(Found):
     """One retrieval: its run and its documents."""
 
-    run: Run
-    outer: Run | None = None
+    run: Run  # pyright: ignore[reportIncompatibleVariableOverride]
+    outer: Run | None = None  # pyright: ignore[reportIncompatibleVariableOverride]
     """The retriever around it; of those that may count by context, where parent ids do not decide it."""
     metadata: Mapping[str, Any] | None = None
     documents: tuple[Any, ...] = ()

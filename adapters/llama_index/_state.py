@@ -111,7 +111,7 @@ class StepNote:
 class RetrievalNote(Found):
     """A retriever call; only the outermost ones count."""
 
-    run: LlamaRun
+    run: LlamaRun  # pyright: ignore[reportIncompatibleVariableOverride]
     facts: RetrieverFacts = NO_FACTS
     within: RetrievalNote | None = None
     """The enclosing retriever."""
@@ -119,7 +119,7 @@ class RetrievalNote(Found):
     began_in: SeenSpan | None = field(default_factory=seen_span)
     ended_ns: int = 0
     """0 while it runs."""
-    who: Who = "tool"
+    who: Who = "tool"  # pyright: ignore[reportIncompatibleMethodOverride]
     earlier: int = 0
     """Number of the request's retrievals that began before it."""
     spans: CallSpans = NO_SPANS

@@ -91,7 +91,10 @@ class Decision:
     def outcome(self) -> Outcome:
         """Return the combined outcome."""
         said = {check.outcome for check in self.checks}
-        return next((outcome for outcome in _STRENGTH if outcome in said), "blocked")
+        for outcome in _STRENGTH:
+            if outcome in said:
+                return outcome
+        return "blocked"
 
 
 _SIGNS: Mapping[str, Side | None] = {">=": "least", "<=": "most", "=": None}

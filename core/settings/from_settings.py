@@ -165,7 +165,8 @@ def budget_and_cache(settings: Settings, *, waits: bool = False) -> tuple[JudgeB
     """
     from ragmeter.metrics.judge import JudgeBudget  # noqa: PLC0415 -- loads when wanted
 
-    limits = _arguments(settings, "JudgeBudget") | {"when_exhausted": "wait" if waits else "skip"}
+    limits = _arguments(settings, "JudgeBudget")
+    limits["when_exhausted"] = "wait" if waits else "skip"
     cache = settings.judge_cache
     if settings.judge_shared_url is None:
         return JudgeBudget(**limits), True if cache is None else cache
@@ -193,8 +194,9 @@ def embedder_of(settings: Settings) -> Embedder | None:
     from ragmeter.metrics.judge import JudgeBudget  # noqa: PLC0415 -- likewise
 
     calls, tokens = settings.embedding_calls_per_minute, settings.embedding_tokens_per_minute
-    budget = None if calls is None and tokens is None else JudgeBudget(calls, tokens)
-    return OpenAIEmbedder(**_arguments(settings, "OpenAIEmbedder") | {"budget": budget})
+    given = _arguments(settings, "OpenAIEmbedder")
+    given["budget"] = None if calls is None and tokens is None else JudgeBudget(calls, tokens)
+    return OpenAIEmbedder(**given)
 
 
 def spans_exporter(settings: Settings, *, below: bool = False) -> Exporter:

@@ -15,7 +15,6 @@ import re
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
-from itertools import count
 from typing import Any
 
 from ragmeter.metrics._connection.sent_text import sendable
@@ -136,12 +135,13 @@ def marker_for(secret: bytes, passages: Sequence[Passage]) -> str:
     common = [one for one in passages if one.title == "question" or one.title.startswith("chunk ")] or passages
     texts = [_body(passage, "") for passage in passages]
     seed = _bytes("\x00".join(_words(passage) for passage in common))
-    for attempt in count():
+    attempt = 0
+    while True:
         number = _pseudo_random(secret, seed + attempt.to_bytes(4, "big")) % 10**_MARKER_LENGTH
         marker = f"{number:0{_MARKER_LENGTH}}"
         if not any(marker in text for text in texts):
-            break
-    return marker
+            return marker
+        attempt += 1
 
 
 def tag_for(secret: bytes, prompt: str, passages: Sequence[Passage], ids: Collection[str]) -> str:
