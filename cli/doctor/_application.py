@@ -103,8 +103,10 @@ def examine_application(
         )
         return
     yield from _without_fine(check_configuration())
-    from ._backends import check_backends  # noqa: PLC0415 -- at the end
-    from ._providers import Pipelines, check_providers, is_of_the_api  # noqa: PLC0415 -- likewise
+    from ragmeter.exporters.otel._providers import is_of_the_api  # noqa: PLC0415 -- at the end
+
+    from ._backends import check_backends  # noqa: PLC0415 -- likewise
+    from ._providers import Pipelines, check_providers  # noqa: PLC0415 -- likewise
 
     given: dict[str, Any] = {}  # providers passed to exporters of this process; the last one of a signal counts
     for one in [one for exporters in _examined_meters().values() for one in exporters]:

@@ -14,6 +14,7 @@ from typing import Any
 
 from opentelemetry import _logs, metrics, trace
 
+from ragmeter.exporters.otel._providers import is_of_the_api
 from ragmeter.fleet.transport import address_shown
 
 from ._backends import Destination
@@ -144,11 +145,6 @@ def check_providers(pipelines: Pipelines) -> Iterator[Finding]:
     yield from _sampler(pipelines.providers["traces"])
     yield from _resource(pipelines.providers["traces"])
     pipelines.destinations = destinations
-
-
-def is_of_the_api(provider: Any) -> bool:
-    module = type(provider).__module__
-    return module.startswith(("opentelemetry.trace", "opentelemetry.metrics", "opentelemetry._logs"))
 
 
 def _class_name(part: Any) -> str:

@@ -288,11 +288,12 @@ THREE_LINES = "\n".join(
 
 # These lines are in the template, as arguments are logged on one line.
 _NOWHERE = (
-    "ragmeter: %s has nowhere to write to: the process has no OpenTelemetry SDK provider, or "
-    "OTEL_SDK_DISABLED is true. Requests that no other exporter takes are neither scored nor "
-    "judged, and counted as `no_provider`. To see scores, set up the SDK at the start of the "
-    "application (%s):\n" + THREE_LINES + "\nor install opentelemetry-distro and start it as "
-    "`opentelemetry-instrument python app.py`. "
+    "ragmeter: %s has nowhere to write to: the process has no OpenTelemetry SDK provider with a processor, "
+    "it was shut down before meter.flush(), or OTEL_SDK_DISABLED is true. Requests that no other exporter "
+    "takes are neither scored nor judged, and counted as `no_provider`. A provider that is not the global one "
+    "has to be passed: RagMeter(exporters=[OpenTelemetryExporter(provider)]). Where there is none, set up the "
+    "SDK at the start of the application (%s):\n" + THREE_LINES + "\nor install opentelemetry-distro and "
+    "start it as `opentelemetry-instrument python app.py`. "
     'Without a backend: RagMeter(exporters="console") writes one line per request. '
     "A provider that is set later is found."
 )

@@ -36,8 +36,13 @@ from ragmeter.exporters._otlp import otlp_exporter
 from ragmeter.exporters._span_targets import SpansAddress
 from ragmeter.metrics.errors import DISTRIBUTION
 
-_DISABLED = "OTEL_SDK_DISABLED"
 _API = ("opentelemetry.trace", "opentelemetry.metrics", "opentelemetry._logs")
+_RECEIVERS = (
+    ("_active_span_processor", "_span_processors"),
+    ("_measurement_consumer", "_reader_storages"),
+    ("_multi_log_record_processor", "_log_record_processors"),
+)
+"""Non-public places in the SDK's providers that hold processors or readers."""
 
 
 class Providers:
@@ -63,7 +68,6 @@ class Providers:
         self.given: dict[str, object] = {signal: provider for signal, provider in named if provider is not None}
         self._version = version(DISTRIBUTION)
         self._tracer: tuple[trace.TracerProvider, trace.Tracer] | None = None
-        self._logger: tuple[_logs.LoggerProvider, _logs.Logger] | None = None
 
     def tracer(self) -> trace.Tracer:
         """Return the tracer of the current provider."""
@@ -76,7 +80,7 @@ class Providers:
 
     def send_straight(self, addresses: Sequence[SpansAddress]) -> None:
         """Send spans to `addresses` as long as the process has no SDK; do nothing if it has one."""
-        if not _is_real(self.tracer_provider()):
+        if is_of_the_api(self.tracer_provider()):
             # Not only when spans are due: while an interpreter ends, neither threads nor imports can start.
             self._straight = way_to(addresses)
 
@@ -96,11 +100,7 @@ class Providers:
 
     def logger(self) -> _logs.Logger:
         """Return the logger of the current provider."""
-        provider = self._loggers()
-        if self._logger is None or self._logger[0] is not provider:
-            logger = provider.get_logger(semconv.SCOPE, self._version)
-            self._logger = (provider, logger)
-        return self._logger[1]
+        return self._loggers().get_logger(semconv.SCOPE, self._version)
 
     def meter(self) -> metrics.Meter:
         """Return a meter; instruments made from it follow the global provider once it is set."""
@@ -111,31 +111,31 @@ class Providers:
         return metrics.get_meter_provider() if self._meter_provider is None else self._meter_provider
 
     def measure(self) -> bool:
-        """Return whether metrics have an SDK's provider."""
-        return _is_real(self.meter_provider())
+        """Return whether metrics have an SDK's provider that passes on what it receives."""
+        return _passes_on(self.meter_provider())
 
     # Compared with None, as a provider may be falsy, as a proxy or a container.
     def tracer_provider(self) -> trace.TracerProvider:
         """Return the current tracer provider, perhaps the API's proxy."""
         given = self._tracer_provider
         provider = trace.get_tracer_provider() if given is None else given
-        return provider if self._straight is None or _is_real(provider) else self._straight.provider
+        return self._straight.provider if self._straight is not None and is_of_the_api(provider) else provider
 
     def _loggers(self) -> _logs.LoggerProvider:
         return _logs.get_logger_provider() if self._logger_provider is None else self._logger_provider
 
     def deliver(self, *, spans: bool, events: bool, metrics: bool) -> bool:
-        """Return whether any requested signal has an SDK's provider, not just the API's.
+        """Return whether any requested signal has an SDK's provider that passes on what it receives.
 
-        The API's proxies and no-ops accept everything and deliver nothing; a provider that the application
-        sets later replaces them.
+        The API's proxies and no-ops accept everything and deliver nothing, like an SDK's provider without
+        processors; a provider or processor that the application sets later counts.
         """
-        if os.environ.get(_DISABLED, "").strip().lower() == "true":
+        if os.environ.get("OTEL_SDK_DISABLED", "").strip().lower() == "true":
             return False
         return (
-            (spans and _is_real(self.tracer_provider()))
+            (spans and _passes_on(self.tracer_provider()))
             or (metrics and self.measure())
-            or (events and _is_real(self._loggers()))
+            or (events and _passes_on(self._loggers()))
         )
 
     def force_flush(self, timeout_s: float) -> bool:
@@ -171,9 +171,25 @@ def _flush(flush: Any, timeout_millis: int) -> object:
         return flush()
 
 
-def _is_real(provider: object) -> bool:
-    # There is no other indication in the API: its proxies and no-ops are all defined in its own packages.
-    return not str(type(provider).__module__).startswith(_API)
+def is_of_the_api(provider: object) -> bool:
+    """Return whether a provider is one of the API's proxies and no-ops, all defined in its own packages."""
+    return str(type(provider).__module__).startswith(_API)
+
+
+def _passes_on(provider: object) -> bool:
+    """Return whether a provider is an SDK's, unless it is known to have no receiver that still works."""
+    for part, name in _RECEIVERS:
+        receivers = attribute_of(attribute_of(provider, part), name)
+        if isinstance(receivers, (tuple, list, dict)):
+            return not all(map(_keeps_all, tuple(receivers)))
+    return not is_of_the_api(provider)
+
+
+def _keeps_all(receiver: object) -> bool:
+    """Return whether a processor is ragmeter's own, which only reads, or was shut down."""
+    parts = (receiver, attribute_of(receiver, "_batch_processor"))
+    is_shut = any(attribute_of(part, "_shutdown") is True for part in parts)
+    return is_shut or type(receiver).__module__.split(".")[:2] == ["ragmeter", "adapters"]
 
 
 class StraightWay(NamedTuple):

@@ -184,7 +184,11 @@ from ragmeter.cli.demo.{module} import SNIPPET
 from ragmeter.cli.demo import {module} as own
 from opentelemetry import trace
 from opentelemetry.sdk.trace import TracerProvider
-trace.set_tracer_provider(TracerProvider())  # without one there would be nowhere to export to
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+provider = TracerProvider()
+provider.add_span_processor(SimpleSpanProcessor(InMemorySpanExporter()))
+trace.set_tracer_provider(provider)  # without one there would be nowhere to export to
 question = "why?"
 if {framework!r} == "langchain":
     from langchain_core.runnables import RunnableLambda

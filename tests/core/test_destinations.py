@@ -2,16 +2,24 @@
 
 import logging
 import os
+from io import StringIO
 
 import pytest
 from fakes_core import FakeJudge, GatedMetric, context_tally
 from memory_sdk import memory_sdk
 from opentelemetry import metrics, trace
 from opentelemetry._logs import NoOpLoggerProvider
+from opentelemetry.sdk._logs import LoggerProvider
+from opentelemetry.sdk._logs.export import BatchLogRecordProcessor, InMemoryLogRecordExporter
+from opentelemetry.sdk.metrics import MeterProvider
+from opentelemetry.sdk.metrics.export import ConsoleMetricExporter, PeriodicExportingMetricReader
 from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import BatchSpanProcessor, SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from python_process import run_python
 
 from ragmeter import RagMeter, Sampling
+from ragmeter.adapters.opentelemetry import RagMeterSpanProcessor
 from ragmeter.exporters.jsonl import JsonlExporter
 from ragmeter.exporters.memory import InMemoryExporter
 from ragmeter.exporters.otel import OpenTelemetryExporter
@@ -58,7 +66,7 @@ def test_without_a_provider_nothing_is_scored_and_it_is_said_once(no_providers, 
     assert stats.dropped == {"no_provider": 5}
     (record,) = caplog.records
     assert record.levelno == logging.ERROR
-    for words in ("TracerProvider()", "add_span_processor", "set_tracer_provider", "no_provider"):
+    for words in ("TracerProvider()", "add_span_processor", "set_tracer_provider", "no_provider", "(provider)"):
         assert words in record.message
 
 
@@ -143,9 +151,52 @@ def test_an_application_that_only_collects_metrics_is_delivered_to(no_providers)
     [({}, True), ({"span_mode": "off"}, False), ({"span_mode": "off", "events": "off"}, False)],
 )
 def test_a_provider_counts_only_for_what_is_written(no_providers, options, delivers):
-    exporter = OpenTelemetryExporter(tracer_provider=TracerProvider(), metrics=False, **options)
+    provider = memory_sdk().tracer_provider
+    exporter = OpenTelemetryExporter(tracer_provider=provider, metrics=False, **options)
 
     assert exporter.delivers() is delivers
+
+
+def batched(signal):
+    """An SDK's provider of a signal, as applications set it up."""
+    if signal == "traces":
+        provider = TracerProvider()
+        provider.add_span_processor(BatchSpanProcessor(InMemorySpanExporter()))
+        return provider
+    if signal == "logs":
+        provider = LoggerProvider()
+        provider.add_log_record_processor(BatchLogRecordProcessor(InMemoryLogRecordExporter()))
+        return provider
+    return MeterProvider([PeriodicExportingMetricReader(ConsoleMetricExporter(StringIO()))])
+
+
+@pytest.mark.parametrize(
+    ("argument", "empty", "signal"),
+    [
+        ("tracer_provider", TracerProvider, "traces"),
+        ("meter_provider", MeterProvider, "metrics"),
+        ("logger_provider", LoggerProvider, "logs"),
+    ],
+)
+def test_a_provider_delivers_while_it_passes_on_what_it_receives(no_providers, argument, empty, signal):
+    """As after `OTEL_TRACES_EXPORTER=none`, and after the last line of a script, `provider.shutdown()`."""
+    without = OpenTelemetryExporter(**{argument: empty()})
+    provider = batched(signal)
+    exporter = OpenTelemetryExporter(**{argument: provider})
+
+    assert (without.delivers(), exporter.delivers()) == (False, True)
+    provider.shutdown()
+    assert exporter.delivers() is False
+
+
+def test_a_processor_that_only_reads_delivers_nothing(no_providers):
+    provider = TracerProvider()
+    exporter = OpenTelemetryExporter(tracer_provider=provider)
+    with RagMeter(metrics=[context_tally], exporters=[exporter]) as meter:
+        RagMeterSpanProcessor(meter).attach(provider)
+        assert exporter.delivers() is False
+        provider.add_span_processor(SimpleSpanProcessor(InMemorySpanExporter()))
+        assert exporter.delivers() is True
 
 
 def test_a_disabled_sdk_delivers_nothing(monkeypatch):

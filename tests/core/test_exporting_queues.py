@@ -3,7 +3,6 @@
 import pytest
 from fakes_core import context_tally
 from memory_sdk import memory_sdk
-from opentelemetry.sdk.trace import TracerProvider
 
 from ragmeter import RagMeter
 from ragmeter.exporters.jsonl import JsonlExporter
@@ -62,7 +61,7 @@ def test_lone_surrogates_and_odd_metadata_lose_no_request(tmp_path):
     memory = InMemoryExporter()
     path = tmp_path / "scores.jsonl"
     jsonl = JsonlExporter(path, include_content=True)
-    telemetry = OpenTelemetryExporter(tracer_provider=TracerProvider(), capture_content=True)
+    telemetry = OpenTelemetryExporter(**memory_sdk().providers, capture_content=True)
     meter = RagMeter(exporters=[memory, jsonl, telemetry])
     odd = {"text": "a \ud800 lone one", "id": "\udfff", "metadata": {1: "\ud800", (2,): {3}}}
 

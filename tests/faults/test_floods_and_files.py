@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 from loopback_server import LoopbackServer
+from memory_sdk import memory_sdk
 from openai_server import OpenAIServer
 from python_process import run_python
 from rag_chain import QUESTION, ask, check, rag_chain
@@ -37,10 +38,8 @@ FLOOD = 20_000 if os.environ.get("RAGMETER_SOAK") else 400
 @pytest.mark.contains_errors
 def test_a_backend_rejects_everything():
     """Its losses are counted run by run; what goes elsewhere arrives."""
-    from opentelemetry.sdk.trace import TracerProvider
-
     memory = InMemoryExporter()
-    spans = OpenTelemetryExporter(tracer_provider=TracerProvider())
+    spans = OpenTelemetryExporter(**memory_sdk().providers)
     with LoopbackServer(lambda _: 422) as server:
         sink = PhoenixAnnotations(server.url, spans=spans)
         with RagMeter(exporters=[spans, sink, memory]) as meter:
