@@ -1,8 +1,8 @@
 """Finds the span that another instrumentation recorded for a request or a retrieval.
 
 Adapters call this during callbacks, because only then can the span be seen: as the current span
-(OpenTelemetry's GenAI instrumentations, Traceloop), or by run id in OpenInference's own table, which is
-looked up only if the application has loaded it. Spans are recognised by their attributes.
+(OpenTelemetry's GenAI instrumentations, Traceloop), or in a table (`langchain/_stored_spans.py`). Spans are
+recognised by their attributes.
 
 Without such attributes, the spans current at a call's begin and end decide (`choose_spans`): an
 instrumentation that was attached before us has made its span current when we see the call begin, and removed
@@ -14,14 +14,10 @@ Nothing here attaches, detaches, changes or stores a span: only its `SpanContext
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Callable, Collection, Mapping
 from contextvars import ContextVar
-from functools import partial
-from operator import contains
 from typing import Any, Literal, NamedTuple
-from uuid import UUID
 
 import opentelemetry.context
 from opentelemetry.context import get_current
@@ -40,8 +36,6 @@ _RETRIEVAL_MARKS: Mapping[str, frozenset[str]] = {
 }
 _RETRIEVAL_TASKS = ("retriev", "vectorstore")
 """Traceloop records a retriever as a ``task`` that only its name distinguishes."""
-
-_OPENINFERENCE = "openinference.instrumentation.langchain"
 
 
 _variable = getattr(getattr(opentelemetry.context, "_RUNTIME_CONTEXT", None), "_current_context", None)
@@ -64,11 +58,6 @@ def ambient_span() -> Span | None:
     return span
 
 
-def span_context(span: Span | None) -> SpanContext | None:
-    """Return the context of a span, or None."""
-    return None if span is None else span.get_span_context()
-
-
 def is_workflow(span: Span) -> bool:
     """Return whether an instrumentation recorded a whole request, chain or agent as `span`."""
     return _has_mark(span, _WORKFLOW_MARKS)
@@ -83,21 +72,6 @@ def is_retrieval(span: Span) -> bool:
         return False
     name = str(attributes.get("traceloop.entity.name", "")).lower()
     return any(mark in name for mark in _RETRIEVAL_TASKS)
-
-
-keeps_spans: Callable[[], bool] = partial(contains, sys.modules, _OPENINFERENCE)
-"""Return whether OpenInference's instrumentation, which stores spans by run, has been loaded."""
-
-
-def openinference_span(run_id: UUID) -> SpanContext | None:
-    """Return the span that OpenInference stores for a LangChain run, if it is instrumenting."""
-    module = sys.modules.get(_OPENINFERENCE)
-    if module is None:
-        return None
-    instrumentor = module.LangChainInstrumentor()
-    if getattr(instrumentor, "_tracer", None) is None:
-        return None
-    return span_context(instrumentor.get_span(run_id))
 
 
 def _has_mark(span: Span, marks: Mapping[str, frozenset[str]]) -> bool:

@@ -14,14 +14,7 @@ from types import FrameType, MappingProxyType
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
-from ragmeter.adapters._other_spans import (
-    ambient_context,
-    ambient_span,
-    is_retrieval,
-    keeps_spans,
-    openinference_span,
-    span_context,
-)
+from ragmeter.adapters._other_spans import ambient_context, ambient_span, is_retrieval
 from ragmeter.adapters._snapshots import bytes_of_new
 from ragmeter.adapters._unseen import context_in
 from ragmeter.adapters.reading.prompts import Sent, new_bytes
@@ -54,6 +47,7 @@ from ._state import (
     current_family,
     default_attachment,
 )
+from ._stored_spans import stored_span, tables
 
 if TYPE_CHECKING:
     from ._handler import RagMeterCallbackHandler
@@ -138,8 +132,7 @@ def on_start(  # noqa: PLR0915 -- what `start` does
             if run is not request.root:
                 if run.parent is request.root and request.config is None and current_config is not None:
                     request.config = current_config.get() or _NO_CONFIG
-                if request.target is None and ambient_context() is not request.context:
-                    look_for_workflow(request)
+                look_for_workflow(attached, request, run)
                 if kind == "chain":
                     run.tags = event.get("tags")
                     if type(inputs) is not str:
@@ -240,8 +233,7 @@ def _retriever_started(attached: Attachment, run: Run, query: object, event: Map
         note.outer = outer
     run.note = note
     request.retrievals.append(note)
-    if ambient_context() is not request.context or keeps_spans():
-        _find_retrieval_span(attached, request, note)
+    _find_retrieval_span(attached, request, note)
     active_retriever.set(run.key)
 
 
@@ -274,9 +266,7 @@ def retriever_ended(attached: Attachment, run: Run, documents: Any, event: Mappi
         note.contexts = contexts = snapshot_documents(documents)
         note.documents = tuple(documents) if isinstance(documents, (list, tuple)) else ()
         request.loose_bytes += bytes_of_new(contexts, request.known_texts)
-        if (note.target is None or request.target is None) and (
-            ambient_context() is not request.context or keeps_spans()
-        ):
+        if note.target is None or request.target is None:
             _find_retrieval_span(attached, request, note)
         note.note_around()
     elif run.nested is not None:
@@ -387,11 +377,8 @@ def _find_retrieval_span(attached: Attachment, request: OpenRequest, note: Retri
     if ambient_context() is not request.context:
         span = ambient_span()
         if span is not None and span is not request.span and is_retrieval(span):
-            note.target = span_context(span)
-    if note.target is not None and request.target is not None:
-        return
-    with attached.on_span_lookup:
-        if note.target is None:
-            note.target = openinference_span(note.run.run_id)
-        if request.target is None:
-            request.target = openinference_span(request.root.run_id)
+            note.target = span.get_span_context()
+    if note.target is None and tables():
+        with attached.on_span_lookup:
+            note.target = stored_span(note.run.run_id)
+    look_for_workflow(attached, request, note.run)

@@ -17,15 +17,7 @@ from typing import Any
 from opentelemetry.trace import Span
 
 from ragmeter.adapters._open_requests import scope_around
-from ragmeter.adapters._other_spans import (
-    ambient_context,
-    ambient_span,
-    captured,
-    is_retrieval,
-    is_workflow,
-    keeps_spans,
-    openinference_span,
-)
+from ragmeter.adapters._other_spans import ambient_context, ambient_span, captured, is_retrieval, is_workflow
 from ragmeter.adapters._parts import NOT_CAPTURED, enclosure_around
 from ragmeter.adapters._snapshots import bytes_of_new
 from ragmeter.adapters._unseen import may_show
@@ -39,7 +31,8 @@ from ._build import NOTHING_SAID, build_run, first_text, read_part
 from ._passages import documents_beside_answer, documents_given
 from ._payloads import Question, document_lists, field_of, find_question, last_refusal, snapshot_documents
 from ._results import note_unseen
-from ._state import Attachment, Ending, OpenRequest, current_family, found_alone
+from ._state import Attachment, Ending, OpenRequest, Run, current_family, found_alone
+from ._stored_spans import stored_span, tables
 
 IGNORE_TAG = "ragmeter:ignore"
 """A request or retriever with this tag is not captured."""
@@ -185,12 +178,7 @@ def _offer_request(
         request.scope = annotation.merged_over(request.scope)
     if request.question.text is None and request.root.kind == "chain":
         request.question = _question_in_state(request, outputs)
-    if request.target is None:
-        if ambient_context() is not request.context:
-            look_for_workflow(request)
-        if keeps_spans() and request.target is None:
-            with attached.on_span_lookup:
-                request.target = openinference_span(request.root.run_id)
+    look_for_workflow(attached, request, request.root)
     # All that is needed of the application's objects was copied.
     request.inputs = request.span = request.context = None
     for note in request.retrievals:
@@ -286,11 +274,16 @@ def _read(reader: Reader, payload: object) -> Any:
     return field_of(payload, reader) if isinstance(reader, str) else reader(payload)
 
 
-def look_for_workflow(request: OpenRequest) -> None:
-    """Record the span that another instrumentation made for the whole request, if it is current."""
-    span = ambient_span()
-    if span is not None and span is not request.span and is_workflow(span):
-        request.target = span.get_span_context()
+def look_for_workflow(attached: Attachment, request: OpenRequest, run: Run) -> None:
+    """Record the span that another instrumentation made for the whole request, if it is current or stored."""
+    # At deeper runs than the root's children, the current span may be that of a graph's node.
+    if request.target is None and run.parent in (None, request.root):
+        span = None if ambient_context() is request.context else ambient_span()
+        if span is not None and span is not request.span and is_workflow(span):
+            request.target = span.get_span_context()
+        elif tables():
+            with attached.on_span_lookup:
+                request.target = stored_span(request.root.run_id)
 
 
 def holds_state(request: OpenRequest) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -11,6 +12,8 @@ import pytest
 pytest.importorskip("langchain_core")
 pytest.importorskip("llama_index.core")
 
+import wrapt
+from langchain_core.callbacks import BaseCallbackHandler, BaseCallbackManager
 from langchain_core.runnables import RunnableLambda
 from langchain_fakes import FixedRetriever, docs, lcel
 from llama_index.core.query_engine import RetrieverQueryEngine
@@ -170,6 +173,70 @@ def test_a_retrieval_span_of_others_is_found(app: App, way: str) -> None:
     target = result.run.retrievals[0].target
     assert target is not None
     assert target.span_id == id_of(theirs)
+
+
+@pytest.mark.parametrize("way", ["invoke", "ainvoke", "chain's stream"])
+@pytest.mark.parametrize("order", ["ours first", "theirs first"])
+@pytest.mark.parametrize("table", ["spans", "get_span"])
+def test_spans_that_others_store_by_run_are_judged(
+    app: App, way: str, order: str, table: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As OpenLIT's and OpenInference's, which they do not make current."""
+    held: dict[Any, Any] = {}
+
+    class Storing(BaseCallbackHandler):
+        run_inline = True
+
+        def start(self, serialized: Any, given: Any, *, run_id: Any, **event: Any) -> None:
+            held[run_id] = SimpleNamespace(span=app.tracer.start_span(event.get("name") or "run"))
+
+        on_chain_start = on_retriever_start = on_chat_model_start = on_llm_start = start
+
+        def end(self, output: Any, *, run_id: Any, **event: Any) -> None:
+            held.pop(run_id).span.end()
+
+        on_chain_end = on_retriever_end = on_llm_end = end
+
+    handler, began = Storing(), BaseCallbackManager.__init__
+    if table == "spans":
+        handler.spans = held  # type: ignore[attr-defined]
+    else:
+        handler.get_span = lambda run_id: held[run_id].span if run_id in held else None  # type: ignore[attr-defined]
+
+    class Adding:
+        _callback_handler = handler
+
+        def __call__(self, wrapped: Any, manager: Any, args: Any, options: Any) -> None:
+            wrapped(*args, **options)
+            if handler not in manager.inheritable_handlers:
+                manager.add_handler(handler, inherit=True)
+                if order == "ours first":
+                    manager.handlers.sort(key=lambda one: one is handler)
+
+    monkeypatch.setattr(BaseCallbackManager, "__init__", wrapt.FunctionWrapper(began, Adding()))
+    REQUESTS[way]()
+    spans = app.finished()
+
+    (result,) = app.memory.results
+    named = {one.name: id_of(one) for one in app.spans.get_finished_spans()}
+    target, retrieval = result.run.target, result.run.retrievals[0].target
+    assert target is not None
+    assert retrieval is not None
+    assert (target.span_id, retrieval.span_id) == (named["RunnableSequence"], named["FixedRetriever"])
+    assert "invoke_workflow" not in spans
+
+
+def test_the_span_of_a_node_is_not_that_of_its_request(app: App) -> None:
+    """An agent's span that an instrumentation, or the application, opens within a function of the chain."""
+
+    def node(question: str) -> Any:
+        with app.tracer.start_as_current_span("node", attributes={"gen_ai.operation.name": "invoke_agent"}):
+            return chain().invoke(question)
+
+    with app.tracer.start_as_current_span("handle") as outer:
+        (RunnableLambda(node) | RunnableLambda(str.strip)).invoke("who?")
+
+    assert parent_of(app.finished()["invoke_workflow"]) == id_of(outer)
 
 
 def seen(number: int, parent: int | None = None, library: str = "lib", kind: Any = None) -> SeenSpan:
