@@ -47,7 +47,7 @@ from ._state import (
     current_family,
     default_attachment,
 )
-from ._stored_spans import stored_span, tables
+from ._stored_spans import stored_span, tables_in
 
 if TYPE_CHECKING:
     from ._handler import RagMeterCallbackHandler
@@ -378,7 +378,9 @@ def _find_retrieval_span(attached: Attachment, request: OpenRequest, note: Retri
         span = ambient_span()
         if span is not None and span is not request.span and is_retrieval(span):
             note.target = span.get_span_context()
-    if note.target is None and tables():
+    # Not at the request's start: only the context of a run below has the configuration with all handlers.
+    request.tables = request.tables or tables_in(None if current_config is None else current_config.get())
+    if note.target is None and request.tables:
         with attached.on_span_lookup:
-            note.target = stored_span(note.run.run_id)
+            note.target = stored_span(note.run.run_id, request.tables)
     look_for_workflow(attached, request, note.run)

@@ -32,7 +32,7 @@ from ._passages import documents_beside_answer, documents_given
 from ._payloads import Question, document_lists, field_of, find_question, last_refusal, snapshot_documents
 from ._results import note_unseen
 from ._state import Attachment, Ending, OpenRequest, Run, current_family, found_alone
-from ._stored_spans import stored_span, tables
+from ._stored_spans import stored_span, tables_of_all
 
 IGNORE_TAG = "ragmeter:ignore"
 """A request or retriever with this tag is not captured."""
@@ -67,6 +67,7 @@ def begin_request(attached: Attachment, request: OpenRequest, event: Mapping[str
     request.tags = tuple(tags or ())
     note = request.metadata.get(NOTE_KEY)
     request.scope = current_scope() if note is None else scope_around(note, attached.on_note)
+    request.tables = tables_of_all()
     request.context = context = ambient_context()
     # An empty context had nothing attached: no span either.
     span = ambient_span() if context else None
@@ -276,14 +277,16 @@ def _read(reader: Reader, payload: object) -> Any:
 
 def look_for_workflow(attached: Attachment, request: OpenRequest, run: Run) -> None:
     """Record the span that another instrumentation made for the whole request, if it is current or stored."""
+    if request.target is not None:
+        return
     # At deeper runs than the root's children, the current span may be that of a graph's node.
-    if request.target is None and run.parent in (None, request.root):
-        span = None if ambient_context() is request.context else ambient_span()
-        if span is not None and span is not request.span and is_workflow(span):
-            request.target = span.get_span_context()
-        elif tables():
-            with attached.on_span_lookup:
-                request.target = stored_span(request.root.run_id)
+    is_near = run.parent in (None, request.root) and ambient_context() is not request.context
+    span = ambient_span() if is_near else None
+    if span is not None and span is not request.span and is_workflow(span):
+        request.target = span.get_span_context()
+    elif request.tables:
+        with attached.on_span_lookup:
+            request.target = stored_span(request.root.run_id, request.tables)
 
 
 def holds_state(request: OpenRequest) -> bool:

@@ -42,6 +42,7 @@ from ragmeter.requests.scope import RequestScope, parse_scope
 
 from ._answers import OutputNote
 from ._payloads import Question
+from ._stored_spans import Find
 
 if TYPE_CHECKING:
     from ragmeter.adapters.opentelemetry import RetrievalTool
@@ -265,6 +266,8 @@ class OpenRequest:
     """OpenTelemetry's context at the start; likewise. While it is current there is no new span."""
     parent_span: SpanContext | None = None
     target: SpanContext | None = None
+    tables: tuple[Find, ...] = ()
+    """Where other instrumentations store the spans of its runs."""
     config: Mapping[str, Any] | None = None
     """The root's configuration, which the context of the runs below it contains."""
     interrupted = False

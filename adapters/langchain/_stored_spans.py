@@ -1,13 +1,14 @@
-"""Finds spans that other instrumentations of LangChain store by run: OpenInference, OpenLLMetry, OpenLIT, ...
+"""Finds spans that handlers of other instrumentations store by run, often without making them current.
 
-They wrap `BaseCallbackManager.__init__` to add a handler to every call, which holds each run's span in a table,
-often without making it current. Adapters look there during callbacks; nothing is changed, and only the span's
-context is returned.
+OpenInference, OpenLLMetry and OpenLIT wrap `BaseCallbackManager.__init__` to add theirs to every call;
+Langfuse's and LangWatch's stand in a request's own configuration. Asynchronous calls run such handlers in other
+contexts, so that what they make current is not seen. Nothing is changed, and only a span's context is returned.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -18,41 +19,59 @@ from ragmeter.exporters._foreign import attribute_of
 
 _HOLDERS = ("_callback_handler", "_tracer")
 """Names under which the wrappers hold their handler."""
+_TABLES = ("spans", "_runs", "runs")
+_SPANS = ("span", "_otel_span", "_span")
+"""Names under which the values of tables hold their span, if they are not the span."""
 _MOST_WRAPPERS = 20
 
 Find = Callable[[UUID], Any]
 
 _seen: list[tuple[object, tuple[Find, ...]]] = [(None, ())]
-"""The method as it was last seen, and the tables of its wrappers."""
+"""The method as it was last seen, and the look-ups in its wrappers' tables."""
 
 
-def tables() -> tuple[Find, ...]:
-    """Return the look-ups of the instrumentations that are attached now."""
+def tables_of_all() -> tuple[Find, ...]:
+    """Return the look-ups in the tables of handlers that every call has now."""
     method = vars(BaseCallbackManager).get("__init__")
     known, found = _seen[0]
     if known is not method:
-        found = tuple(_tables_behind(method))
+        found = tuple(_tables_of(_handlers_behind(method)))
         _seen[0] = method, found
     return found
 
 
-def stored_span(run_id: UUID) -> SpanContext | None:
-    """Return the context of the span that an instrumentation stores for a run, or None."""
-    for find in tables():
+def tables_in(config: Mapping[str, Any] | None) -> tuple[Find, ...]:
+    """Return the look-ups in the tables of a configuration's handlers."""
+    return tuple(_tables_of(attribute_of((config or {}).get("callbacks"), "handlers") or ()))
+
+
+def stored_span(run_id: UUID, tables: Iterable[Find]) -> SpanContext | None:
+    """Return the context of the span that one of the tables has for a run, or None."""
+    for find in tables:
         held = find(run_id)
-        span = attribute_of(held, "span", held)
-        context = span.get_span_context() if isinstance(span, Span) else None
-        if context is not None and context.is_valid:
-            return context
+        for span in (held, *(attribute_of(held, name) for name in _SPANS)):
+            # MLflow's may be None.
+            context: SpanContext | None = span.get_span_context() if isinstance(span, Span) else None
+            if context is not None and context.is_valid:
+                return context
     return None
 
 
-def _tables_behind(method: object) -> Iterator[Find]:
+def _handlers_behind(method: object) -> Iterator[object]:
     for _ in range(_MOST_WRAPPERS):
         wrapper = attribute_of(method, "_self_wrapper")
-        for name in _HOLDERS:
-            handler = attribute_of(wrapper, name)
-            find = attribute_of(handler, "get_span") or attribute_of(attribute_of(handler, "spans"), "get")
-            if callable(find):
-                yield find
+        yield from (attribute_of(wrapper, name) for name in _HOLDERS)
         method = attribute_of(method, "__wrapped__")
+
+
+def _tables_of(handlers: Iterable[object]) -> Iterator[Find]:
+    for handler in handlers:
+        find = attribute_of(handler, "get_span")
+        if callable(find):
+            yield find
+        tables = (attribute_of(handler, name) for name in _TABLES)
+        yield from (partial(_find, table) for table in tables if isinstance(table, dict))
+
+
+def _find(table: dict[Any, object], run_id: UUID) -> object:
+    return table.get(run_id) or table.get(str(run_id))  # LangWatch's keys are texts

@@ -175,33 +175,38 @@ def test_a_retrieval_span_of_others_is_found(app: App, way: str) -> None:
     assert target.span_id == id_of(theirs)
 
 
-@pytest.mark.parametrize("way", ["invoke", "ainvoke", "chain's stream"])
-@pytest.mark.parametrize("order", ["ours first", "theirs first"])
-@pytest.mark.parametrize("table", ["spans", "get_span"])
+class Storing(BaseCallbackHandler):
+    """A handler of others, whose spans stand in a table of the given name, and are not current."""
+
+    def __init__(self, tracer: trace.Tracer, table: str, *, inline: bool) -> None:
+        self.run_inline = inline
+        self._tracer = tracer
+        self._held: dict[Any, Any] = {}
+        setattr(self, table, self._held.get if table == "get_span" else self._held)
+        self._key: Callable[[Any], Any] = str if table == "spans" else lambda run_id: run_id
+
+    def on_chain_start(self, serialized: Any, given: Any, *, run_id: Any, **event: Any) -> None:
+        span = self._tracer.start_span(event.get("name") or "model")
+        self._held[self._key(run_id)] = SimpleNamespace(_otel_span=span) if hasattr(self, "_runs") else span
+
+    on_retriever_start = on_chat_model_start = on_llm_start = on_chain_start  # type: ignore[assignment]
+
+    def on_chain_end(self, output: Any, *, run_id: Any, **event: Any) -> None:
+        held = self._held.pop(self._key(run_id))
+        getattr(held, "_otel_span", held).end()
+
+    on_retriever_end = on_llm_end = on_chain_end  # type: ignore[assignment]
+
+
+@pytest.mark.parametrize("inline", [True, False])
+@pytest.mark.parametrize("way", ["invoke", "ainvoke", "stream", "function"])
+@pytest.mark.parametrize("table", ["get_span", "_runs", "spans"])
+@pytest.mark.parametrize("place", ["every call", "configuration"])
 def test_spans_that_others_store_by_run_are_judged(
-    app: App, way: str, order: str, table: str, monkeypatch: pytest.MonkeyPatch
+    app: App, place: str, table: str, way: str, inline: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As OpenLIT's and OpenInference's, which they do not make current."""
-    held: dict[Any, Any] = {}
-
-    class Storing(BaseCallbackHandler):
-        run_inline = True
-
-        def start(self, serialized: Any, given: Any, *, run_id: Any, **event: Any) -> None:
-            held[run_id] = SimpleNamespace(span=app.tracer.start_span(event.get("name") or "run"))
-
-        on_chain_start = on_retriever_start = on_chat_model_start = on_llm_start = start
-
-        def end(self, output: Any, *, run_id: Any, **event: Any) -> None:
-            held.pop(run_id).span.end()
-
-        on_chain_end = on_retriever_end = on_llm_end = end
-
-    handler, began = Storing(), BaseCallbackManager.__init__
-    if table == "spans":
-        handler.spans = held  # type: ignore[attr-defined]
-    else:
-        handler.get_span = lambda run_id: held[run_id].span if run_id in held else None  # type: ignore[attr-defined]
+    """As OpenInference's, Langfuse's and LangWatch's; asynchronous calls run them in contexts of their own."""
+    handler = Storing(app.tracer, table, inline=inline)
 
     class Adding:
         _callback_handler = handler
@@ -210,19 +215,29 @@ def test_spans_that_others_store_by_run_are_judged(
             wrapped(*args, **options)
             if handler not in manager.inheritable_handlers:
                 manager.add_handler(handler, inherit=True)
-                if order == "ours first":
-                    manager.handlers.sort(key=lambda one: one is handler)
 
-    monkeypatch.setattr(BaseCallbackManager, "__init__", wrapt.FunctionWrapper(began, Adding()))
-    REQUESTS[way]()
+    config: Any = {}
+    if place == "configuration":
+        config["callbacks"] = [handler]
+    else:
+        patched = wrapt.FunctionWrapper(BaseCallbackManager.__init__, Adding())
+        monkeypatch.setattr(BaseCallbackManager, "__init__", patched)
+    if way == "invoke":
+        chain().invoke("who?", config)
+    elif way == "ainvoke":
+        asyncio.run(chain().ainvoke("who?", config))
+    elif way == "stream":
+        list(chain().stream("who?", config))
+    else:
+        (RunnableLambda(chain().invoke) | RunnableLambda(str.strip)).invoke("who?", config)
     spans = app.finished()
 
     (result,) = app.memory.results
-    named = {one.name: id_of(one) for one in app.spans.get_finished_spans()}
+    ids = {one.name: id_of(one) for one in app.spans.get_finished_spans()}  # the root ends last
     target, retrieval = result.run.target, result.run.retrievals[0].target
     assert target is not None
     assert retrieval is not None
-    assert (target.span_id, retrieval.span_id) == (named["RunnableSequence"], named["FixedRetriever"])
+    assert (target.span_id, retrieval.span_id) == (ids["RunnableSequence"], ids["FixedRetriever"])
     assert "invoke_workflow" not in spans
 
 
