@@ -37,12 +37,12 @@ from ragmeter.exporters._span_targets import SpansAddress
 from ragmeter.metrics.errors import DISTRIBUTION
 
 _API = ("opentelemetry.trace", "opentelemetry.metrics", "opentelemetry._logs")
-_RECEIVERS = (
-    ("_active_span_processor", "_span_processors"),
-    ("_measurement_consumer", "_reader_storages"),
-    ("_multi_log_record_processor", "_log_record_processors"),
-)
-"""Non-public places in the SDK's providers that hold processors or readers."""
+_TREE = (
+    "provider _active_span_processor _span_processors _measurement_consumer _reader_storages "
+    "_multi_log_record_processor _log_record_processors processor _batch_processor"
+).split()
+"""Non-public names under which the SDK's providers, and vendors' around them, hold processors and readers."""
+_MOST_PARTS = 100
 
 
 class Providers:
@@ -177,19 +177,20 @@ def is_of_the_api(provider: object) -> bool:
 
 
 def _passes_on(provider: object) -> bool:
-    """Return whether a provider is an SDK's, unless it is known to have no receiver that still works."""
-    for part, name in _RECEIVERS:
-        receivers = attribute_of(attribute_of(provider, part), name)
-        if isinstance(receivers, (tuple, list, dict)):
-            return not all(map(_keeps_all, tuple(receivers)))
-    return not is_of_the_api(provider)
-
-
-def _keeps_all(receiver: object) -> bool:
-    """Return whether a processor is ragmeter's own, which only reads, or was shut down."""
-    parts = (receiver, attribute_of(receiver, "_batch_processor"))
-    is_shut = any(attribute_of(part, "_shutdown") is True for part in parts)
-    return is_shut or type(receiver).__module__.split(".")[:2] == ["ragmeter", "adapters"]
+    """Return whether a provider is an SDK's, unless it is known to have no receiver, or only ones shut down."""
+    parts, ends = [provider], list[object]()
+    for part in parts:
+        if str(type(part).__module__).split(".")[:2] == ["ragmeter", "adapters"]:
+            continue  # it only reads
+        inner = [one for one in (attribute_of(part, name) for name in _TREE) if one is not None]
+        if not inner:
+            ends.append(attribute_of(part, "_shutdown"))
+        for one in inner:
+            parts.extend(one if isinstance(one, (tuple, list, dict)) else [one])
+        if len(parts) > _MOST_PARTS:
+            return True
+    known = [end for end in ends if isinstance(end, bool)]
+    return bool(ends) and not (known and all(known)) and not is_of_the_api(provider)
 
 
 class StraightWay(NamedTuple):

@@ -3,6 +3,7 @@
 import logging
 import os
 from io import StringIO
+from types import SimpleNamespace
 
 import pytest
 from fakes_core import FakeJudge, GatedMetric, context_tally
@@ -183,10 +184,14 @@ def test_a_provider_delivers_while_it_passes_on_what_it_receives(no_providers, a
     without = OpenTelemetryExporter(**{argument: empty()})
     provider = batched(signal)
     exporter = OpenTelemetryExporter(**{argument: provider})
+    # As Logfire's.
+    around = OpenTelemetryExporter(
+        **{argument: SimpleNamespace(provider=provider, get_meter=metrics.get_meter)}
+    )
 
-    assert (without.delivers(), exporter.delivers()) == (False, True)
+    assert (without.delivers(), exporter.delivers(), around.delivers()) == (False, True, True)
     provider.shutdown()
-    assert exporter.delivers() is False
+    assert (exporter.delivers(), around.delivers()) == (False, False)
 
 
 def test_a_processor_that_only_reads_delivers_nothing(no_providers):
