@@ -300,7 +300,7 @@ def _retrieval(note: RetrievalNote, ending: Ending, shared: SharedContexts) -> R
         or first_text(metadata, ("ls_vector_store_provider",)),
         top_k=top_k if isinstance(top_k, int) and not isinstance(top_k, bool) else None,
         embedding_model=first_text(metadata, ("embedding_model", "ls_embedding_model")),
-        provider=_provider(metadata),
+        provider=_PROVIDERS.get(first_text(metadata, ("ls_embedding_provider",)) or ""),
         error_type=failed,
         target=note.target,
     )
@@ -332,8 +332,3 @@ _PROVIDERS: Mapping[str, str] = {
     "VertexAIEmbeddings": "gcp.vertex_ai",
 }
 """The conventions' names of embeddings' providers; a class is no name of a provider."""
-
-
-def _provider(metadata: Mapping[str, Any]) -> str | None:
-    """Return the embeddings' provider, by its name in the GenAI conventions; None if it has none there."""
-    return _PROVIDERS.get(first_text(metadata, ("ls_embedding_provider",)) or "")

@@ -26,18 +26,17 @@ _MOST_WRAPPERS = 20
 
 Find = Callable[[UUID], Any]
 
-_seen: list[tuple[object, tuple[Find, ...]]] = [(None, ())]
-"""The method as it was last seen, and the look-ups in its wrappers' tables."""
-
 
 def tables_of_all() -> tuple[Find, ...]:
     """Return the look-ups in the tables of handlers that every call has now."""
-    method = vars(BaseCallbackManager).get("__init__")
-    known, found = _seen[0]
-    if known is not method:
-        found = tuple(_tables_of(_handlers_behind(method)))
-        _seen[0] = method, found
-    return found
+    handlers, method = list[object](), vars(BaseCallbackManager).get("__init__")
+    for _ in range(_MOST_WRAPPERS):
+        if method is None:
+            break
+        if (wrapper := attribute_of(method, "_self_wrapper")) is not None:
+            handlers += [attribute_of(wrapper, name) for name in _HOLDERS]
+        method = attribute_of(method, "__wrapped__")
+    return tuple(_tables_of(handlers))
 
 
 def tables_in(config: Mapping[str, Any] | None) -> tuple[Find, ...]:
@@ -55,13 +54,6 @@ def stored_span(run_id: UUID, tables: Iterable[Find]) -> SpanContext | None:
             if context is not None and context.is_valid:
                 return context
     return None
-
-
-def _handlers_behind(method: object) -> Iterator[object]:
-    for _ in range(_MOST_WRAPPERS):
-        wrapper = attribute_of(method, "_self_wrapper")
-        yield from (attribute_of(wrapper, name) for name in _HOLDERS)
-        method = attribute_of(method, "__wrapped__")
 
 
 def _tables_of(handlers: Iterable[object]) -> Iterator[Find]:

@@ -193,7 +193,10 @@ class TraceAssembler:
                     self._lost["own"] += 1
                     self._note_own(span, now)
                     continue
-                if self._has(span):  # a sender without a response sends all of it again
+                known = self._open.get(span.trace_id) or self._closed.get(span.trace_id)
+                if (
+                    known is not None and span.span_id in known.ids
+                ):  # a sender without a response sends all of it again
                     self._lost["duplicate"] += 1
                     continue
                 kept = _slim(span)
@@ -297,10 +300,6 @@ class TraceAssembler:
         if trace.scored is None:
             trace.scored = ScoreMarks()
         return trace.scored
-
-    def _has(self, span: SpanRecord) -> bool:
-        trace = self._open.get(span.trace_id) or self._closed.get(span.trace_id)
-        return trace is not None and span.span_id in trace.ids
 
     def _trace(self, key: str, now: float) -> _Open | None:
         """Return the open trace; a delivered one is opened once more, None: it was delivered twice."""

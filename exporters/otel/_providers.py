@@ -61,11 +61,9 @@ class Providers:
         logger_provider: _logs.LoggerProvider | None,
     ) -> None:
         self._straight: StraightWay | None = None
-        self._tracer_provider = tracer_provider
-        self._meter_provider = meter_provider
-        self._logger_provider = logger_provider
         named = ("traces", tracer_provider), ("metrics", meter_provider), ("logs", logger_provider)
-        self.given: dict[str, object] = {signal: provider for signal, provider in named if provider is not None}
+        # Compared with None, as a provider may be falsy, as a proxy or a container.
+        self.given: dict[str, Any] = {signal: provider for signal, provider in named if provider is not None}
         self._version = version(DISTRIBUTION)
         self._tracer: tuple[trace.TracerProvider, trace.Tracer] | None = None
 
@@ -108,21 +106,22 @@ class Providers:
 
     def meter_provider(self) -> metrics.MeterProvider:
         """Return the current meter provider, perhaps the API's proxy."""
-        return metrics.get_meter_provider() if self._meter_provider is None else self._meter_provider
+        given: metrics.MeterProvider | None = self.given.get("metrics")
+        return metrics.get_meter_provider() if given is None else given
 
     def measure(self) -> bool:
         """Return whether metrics have an SDK's provider that passes on what it receives."""
         return _passes_on(self.meter_provider())
 
-    # Compared with None, as a provider may be falsy, as a proxy or a container.
     def tracer_provider(self) -> trace.TracerProvider:
         """Return the current tracer provider, perhaps the API's proxy."""
-        given = self._tracer_provider
+        given: trace.TracerProvider | None = self.given.get("traces")
         provider = trace.get_tracer_provider() if given is None else given
         return self._straight.provider if self._straight is not None and is_of_the_api(provider) else provider
 
     def _loggers(self) -> _logs.LoggerProvider:
-        return _logs.get_logger_provider() if self._logger_provider is None else self._logger_provider
+        given: _logs.LoggerProvider | None = self.given.get("logs")
+        return _logs.get_logger_provider() if given is None else given
 
     def deliver(self, *, spans: bool, events: bool, metrics: bool) -> bool:
         """Return whether any requested signal has an SDK's provider that passes on what it receives.
