@@ -11,7 +11,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from itertools import pairwise
-from typing import TypeAlias, TypeVar
+from typing import TypeAlias
 
 from ragmeter.metrics._process.bounded_table import BoundedTable
 
@@ -22,14 +22,17 @@ from ._forgetting import Known, known_names
 from ._names import distinct_segments
 from ._rows import HOUR_MS, SLOT_MS, SLOTS
 
-T = TypeVar("T", bound="Cells | None")
 Part: TypeAlias = tuple[int, int, Cells]
 """Beginning and end of a period, and its sums."""
+Key: TypeAlias = tuple[Hashable, ...]
+"""What was summed, and last the choice of scores."""
+_HourState: TypeAlias = tuple[int | None, Known | None]
+"""The generation of an hour, None without requests, and the known names if requests of it were deleted."""
 
 _REMEMBERED = 400
 """Most cached slots, hours and days."""
-_MOST_CELLS = 16_000
-"""Most cells in all cached entries together, 1 KB each."""
+_MOST_CELLS = 32_000
+"""Most cells in all cached entries together, 0.8 KB each."""
 _NEAR = 6
 """Uncached slots at most this far apart (half an hour) are counted together with those in between."""
 _TOGETHER = 3
@@ -42,7 +45,7 @@ class Sums:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._known = BoundedTable[Hashable, tuple[tuple[object, ...], Cells]](
+        self._known = BoundedTable[Key, tuple[tuple[object, ...], Cells]](
             max_entries=_REMEMBERED, max_size=_MOST_CELLS, keep_newest=True
         )
 
@@ -110,7 +113,8 @@ class Sums:
             hour = at // HOUR_MS
             hour_end = (hour + 1) * HOUR_MS
             if at % HOUR_MS == 0 and hour_end <= until_ms:
-                found = self._hour(database, hour, generations.get(hour), names, hour in archived, keep)
+                state = generations.get(hour), names if hour in archived else None
+                found = self._hour(database, hour, state, keep, hour == max(generations, default=0))
                 if found is not None:
                     yield at, hour_end, found
                     at = hour_end
@@ -131,38 +135,35 @@ class Sums:
         return dict(written.fetchall()), frozenset(hour for (hour,) in archived.fetchall())
 
     def _hour(
-        self, database: Database, hour: int, generation: int | None, names: Known, is_archived: bool, keep: Keep
+        self, database: Database, hour: int, state: _HourState, keep: Keep, is_newest: bool
     ) -> Cells | None:
-        """Return the sums of a summed or empty hour, or None for any other hour."""
-        if generation is None and not is_archived:
+        """Return the sums of an hour, or None if its slots are to be read: more will come to the newest one."""
+        generation, names = state
+        if generation is None and names is None:
             return Cells()
-        return self._cached(
-            ("hour", hour, keep),
-            (generation, names if is_archived else None),
-            lambda: self._stored_sums(database, hour, generation, names, keep),
-        )
-
-    def _stored_sums(
-        self, database: Database, hour: int, generation: int | None, names: Known, keep: Keep
-    ) -> Cells | None:
-        archived = database.execute("SELECT cells FROM archive WHERE hour = ?", (hour,)).fetchone()
+        cells = self._recall(("hour", hour, keep), state)
+        if cells is not None:
+            return cells
         summed = database.execute(
             "SELECT cells FROM rollup WHERE hour = ? AND generation = ?", (hour, generation)
         ).fetchone()
-        if summed is None:
-            if archived is None:
-                return None
-            # Deleted requests are in no slot.
-            cells = self.count(database, hour * HOUR_MS, (hour + 1) * HOUR_MS, keep)
-        else:
+        if summed is not None:
             cells = Cells.unpack(summed[0], keep)
-        if archived is not None:
-            cells.add(Cells.unpack(archived[0]).known(names), keep)
+        elif names is None and (is_newest or _has_summed_slots(database, hour)):
+            return None
+        else:
+            # Deleted requests are in no slot, and slots of many groups cost several times what their hour does.
+            cells = self.count(database, hour * HOUR_MS, (hour + 1) * HOUR_MS, keep)
+        if names is not None:
+            (archived,) = database.execute("SELECT cells FROM archive WHERE hour = ?", (hour,)).fetchone()
+            cells.add(Cells.unpack(archived).known(names), keep)
+        self._remember(("hour", hour, keep), state, cells)
         return cells
 
     def count(self, database: Database, from_ms: int, until_ms: int, keep: Keep = ALL) -> Cells:
         """Return the sums of the requests that are still stored, without the stored sums of hours."""
-        return _together(self._slots(database, from_ms, until_ms, keep))
+        (cells,) = count_between(database, (from_ms, until_ms), distinct_segments(database), keep)
+        return cells
 
     def _slots(self, database: Database, from_ms: int, until_ms: int, keep: Keep) -> Iterator[Part]:
         """Yield the sums of slots, and of partial slots at both ends.
@@ -179,13 +180,7 @@ class Sums:
         spans = [
             (("slot", at, end, keep), (written.get(at // SLOT_MS),), at, end) for at, end in pairwise(moments)
         ]
-        found = [
-            Cells()
-            if state == (None,)
-            # Sums of everything serve any narrower choice, too.
-            else self._recall(key, state) or self._recall((*key[:3], ALL), state)
-            for key, state, _, _ in spans
-        ]
+        found = [Cells() if state == (None,) else self._recall(key, state) for key, state, _, _ in spans]
         stored = {
             at // SLOT_MS: place
             for place, (_, _, at, end) in enumerate(spans)
@@ -211,27 +206,34 @@ class Sums:
             if cells is not None:
                 yield at, end, cells
 
-    def _cached(self, key: Hashable, state: tuple[object, ...], count: Callable[[], T]) -> Cells | T:
+    def _cached(self, key: Key, state: tuple[object, ...], count: Callable[[], Cells]) -> Cells:
         """Return sums from the cache if their data is unchanged, else count and cache them.
 
         The result must not be modified.
         """
-        known = self._recall(key, state)
-        if known is not None:
-            return known
-        cells = count()
-        if cells is not None:
+        cells = self._recall(key, state)
+        if cells is None:
+            cells = count()
             self._remember(key, state, cells)
         return cells
 
-    def _recall(self, key: Hashable, state: tuple[object, ...]) -> Cells | None:
+    def _recall(self, key: Key, state: tuple[object, ...]) -> Cells | None:
+        # Sums of everything serve any narrower choice, too.
         with self._lock:
-            known = self._known.get(key)
-        return None if known is None or known[0] != state else known[1]
+            found = self._known.get(key), self._known.get((*key[:-1], ALL))
+        return next((known[1] for known in found if known is not None and known[0] == state), None)
 
-    def _remember(self, key: Hashable, state: tuple[object, ...], cells: Cells) -> None:
+    def _remember(self, key: Key, state: tuple[object, ...], cells: Cells) -> None:
         with self._lock:
             self._known.put(key, (state, cells), len(cells.scores))
+
+
+def _has_summed_slots(database: Database, hour: int) -> bool:
+    found = database.execute(
+        "SELECT 1 FROM slot WHERE slot >= ? AND slot < ? AND summed IS NOT NULL LIMIT 1",
+        (hour * SLOTS, (hour + 1) * SLOTS),
+    )
+    return found.fetchone() is not None
 
 
 def _together(parts: Iterable[Part]) -> Cells:

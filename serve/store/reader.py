@@ -156,7 +156,7 @@ class Reader:
             together, parts = with_part(
                 database,
                 self._sums.between(database, from_ms, until_ms, ALL if groups else keep),
-                list(self._sums.parts(database, from_ms, until_ms, keep)),
+                list(self._sums.parts(database, from_ms, until_ms, keep)) if scores or filters.segment else (),
                 filters,
                 distinct,
             )

@@ -302,6 +302,25 @@ def test_what_is_too_old_goes_and_stays_in_the_sums(runs, fresh):
     assert after.groups == before.groups
 
 
+def test_hours_that_are_not_added_up_yet_are_the_same_points_of_a_trend(runs, fresh):
+    """After an import, say: all at once, of many hours."""
+    now = 1_800_000_000.0
+
+    def points(kept):
+        return [
+            (one.from_ms, one.until_ms)
+            for of_score in kept.reader().trends(Filters(range_s=DAY_S)).values()
+            for one in of_score
+        ]
+
+    with store(fresh(), clock=lambda: now) as kept:
+        kept.export([moved(runs[n % 4], f"run-{n}", now - 6 * HOUR_S + n * 900) for n in range(24)])
+        before = points(kept)
+        while kept.maintain():
+            pass
+        assert points(kept) == before
+
+
 def test_what_was_added_up_is_what_was_counted(runs, fresh):
     """In the five minutes after it came, with what comes late, and after its hour; also once opened again."""
     now, place = [1_800_000_000.0], fresh()
