@@ -87,6 +87,11 @@ class _Connection(H11Protocol):
         super().on_response_complete()
         self._look()
 
+    def send_400_response(self, msg: str) -> None:
+        is_tls = self.conn.trailing_data[0].startswith(b"\x16\x03")
+        self._counts.export("tls_on_http" if is_tls else "no_http")
+        super().send_400_response(msg)
+
     def pause_writing(self) -> None:
         super().pause_writing()
         self._is_writing = True

@@ -44,8 +44,7 @@ class Endpoint:
     @property
     def shown(self) -> str:
         """The address without user, password and query."""
-        parts = urlsplit(self.url)
-        return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
+        return self.origin + urlsplit(self.url).path
 
     @property
     def origin(self) -> str:

@@ -17,7 +17,8 @@ from google.rpc.status_pb2 import Status
 from starlette.applications import Starlette
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
-from starlette.routing import BaseRoute, Route
+from starlette.routing import BaseRoute, Match, Route
+from starlette.types import Scope
 
 from ragmeter.adapters.opentelemetry.otlp import Signal
 from ragmeter.metrics import RagmeterError
@@ -33,7 +34,10 @@ from ._readers import FailedError, Readers
 PROTOBUF = "application/x-protobuf"
 JSON = "application/json"
 
+_SIGNALS: Mapping[str, Signal | None] = {"/v1/traces": "traces", "/v1/logs": "logs", "/v1/metrics": None}
+"""The signal of each path; None: metrics, which are ignored."""
 _INVALID_ARGUMENT = 3
+_NOT_FOUND = 5
 _RESOURCE_EXHAUSTED = 8
 _INTERNAL = 13
 _UNAVAILABLE = 14
@@ -70,14 +74,26 @@ def http_application(
         return JSONResponse({"ready": why is None, "why": why}, 200 if why is None else 503)
 
     routes = [
-        Route("/v1/traces", door.endpoint("traces"), methods=["POST"]),
-        Route("/v1/logs", door.endpoint("logs"), methods=["POST"]),
-        Route("/v1/metrics", door.endpoint(None), methods=["POST"]),
+        *(Route(path, door.endpoint(signal), methods=["POST"]) for path, signal in _SIGNALS.items()),
         Route("/healthz", healthz, methods=["GET"]),
         Route("/readyz", readyz, methods=["GET"]),
+        _Misplaced("/{path:path}", door.refuse_path, methods=["POST"]),
         *more,
     ]
     return Starlette(routes=routes)
+
+
+class _Misplaced(Route):
+    """Takes OTLP that was sent to another path, by an address with a path too many or none."""
+
+    def matches(self, scope: Scope) -> tuple[Match, Scope]:
+        """Match nothing but such a request, so that others are answered as they are without this route."""
+        match, found = super().matches(scope)
+        path, media_type = scope["path"].rstrip("/"), _media_type_of(Request(scope))
+        is_otlp = media_type == PROTOBUF or (
+            media_type == JSON and (not path or path.endswith(tuple(_SIGNALS)))
+        )
+        return (match, found) if match is Match.FULL and is_otlp and path not in _SIGNALS else (Match.NONE, {})
 
 
 class _Door:
@@ -93,21 +109,34 @@ class _Door:
         """Return the endpoint of a signal; None: metrics, which are ignored."""
 
         async def export(request: Request) -> Response:
-            media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+            media_type = _media_type_of(request)
             try:
                 return await self._export(request, signal, media_type)
             except _RefusedError as refused:
-                if refused.outcome == "busy":
-                    self._counts.busy(str(refused))
-                else:
-                    self._counts.export(refused.outcome)
-                body = Status(code=refused.code, message=str(refused))
-                return _answer(body, media_type, refused.status, refused.headers)
+                return self._refuse(refused, media_type)
             except ClientDisconnect:
                 self._counts.export("broken_off")
                 return Response(status_code=400)
 
         return export
+
+    async def refuse_path(self, request: Request) -> Response:
+        """Answer OTLP that was sent to a path where nothing takes it."""
+        why = (
+            f"OTLP is taken at {', '.join(_SIGNALS)}, not at {request.url.path[:80]}: "
+            "OTEL_EXPORTER_OTLP_ENDPOINT is the address without a path, OTEL_EXPORTER_OTLP_TRACES_ENDPOINT the "
+            "one with /v1/traces"
+        )
+        refused = _RefusedError(404, _NOT_FOUND, why, "otlp_path", Connection="close")
+        return self._refuse(refused, _media_type_of(request))
+
+    def _refuse(self, refused: _RefusedError, media_type: str) -> Response:
+        if refused.outcome == "busy":
+            self._counts.busy(str(refused))
+        else:
+            self._counts.export(refused.outcome)
+        body = Status(code=refused.code, message=str(refused))
+        return _answer(body, media_type, refused.status, refused.headers)
 
     async def _export(self, request: Request, signal: Signal | None, media_type: str) -> Response:
         if media_type not in (PROTOBUF, JSON):
@@ -119,7 +148,7 @@ class _Door:
             # The rest is reserved for viewers of the page.
             why = "too many requests at once"
         if why is not None:
-            raise _busy(why)
+            raise _refusal_of(BusyError(why))
         held: list[int] = []
         self._requests += 1
         try:
@@ -175,9 +204,13 @@ class _Door:
         return answer_to(self._intake, signal, plain, as_json=media_type == JSON)
 
 
+def _media_type_of(request: Request) -> str:
+    return request.headers.get("content-type", "").partition(";")[0].strip().lower()
+
+
 def _refusal_of(error: RagmeterError) -> _RefusedError:
     if isinstance(error, BusyError):
-        return _busy(str(error))
+        return _RefusedError(503, _UNAVAILABLE, str(error), "busy", Retry_After=str(RETRY_AFTER_S))
     if isinstance(error, TooLargeError):
         return _RefusedError(413, _RESOURCE_EXHAUSTED, str(error), "too_large")
     if isinstance(error, UnknownEncodingError):
@@ -185,10 +218,6 @@ def _refusal_of(error: RagmeterError) -> _RefusedError:
     if isinstance(error, FailedError):
         return _RefusedError(500, _INTERNAL, str(error), "error")
     return _RefusedError(400, _INVALID_ARGUMENT, str(error), "malformed")
-
-
-def _busy(why: str) -> _RefusedError:
-    return _RefusedError(503, _UNAVAILABLE, why, "busy", Retry_After=str(RETRY_AFTER_S))
 
 
 def _answer(

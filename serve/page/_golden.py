@@ -82,8 +82,7 @@ class GoldenSet:
     def of(self, question: str) -> GoldenEntry | None:
         """Return the golden entry of a question, or None."""
         wanted = normalise_question(question)
-        same = [one for one in self.entries() if normalise_question(one.question) == wanted]
-        return same[-1] if same else None
+        return next((one for one in self.entries() if normalise_question(one.question) == wanted), None)
 
     def content(self) -> bytes:
         """Return the whole file.

@@ -169,7 +169,7 @@ class Pages:
                 shown = SHOWN.set(self._revision())
                 return make()
             except UnreadableAddressError as error:
-                return self._message(request, 400, "gone", why=str(error))
+                return self._message(request, 400, "bad_address", why=str(error))
             except UnreadableStoreError:
                 answer = self._failure_page(request, "store_away", status=503)
                 answer.headers["Retry-After"] = str(RETRY_AFTER_S)

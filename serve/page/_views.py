@@ -64,6 +64,8 @@ CONVERSATIONS = 20
 TURNS = 3
 """Turns to show of each conversation: the first bad one between its neighbours."""
 _DAY_MS = 86_400_000
+_MISTAKES = ("grpc_on_http", "otlp_path", "tls_on_http")
+"""Outcomes of exports that did not come to the right place, in the order of the page."""
 HEALTH_S = 1.0
 MOST_GAPS = 3
 """Most knowledge gaps in the overview."""
@@ -176,6 +178,7 @@ class Views:
         sources, heard = self._sources, self._sources.heard()
         scored = self._services(Filters(range_s=_DAY_MS / 1000))
         setup = asked.setup or next(iter(SETUPS))
+        exports = self.server_health().get("exports", {})
         listens = (f"HTTP {sources.http_address}", f"gRPC {sources.grpc_address}")
         return {
             "is_first": not any(scored.values()),
@@ -184,7 +187,7 @@ class Views:
             "lines": SETUPS[setup].lines.replace("{http}", sources.http_address),
             "steps": connection_steps(heard, scored, listens),
             "heard": heard_rows(heard, everything=True),
-            "grpc_at_http": self.server_health().get("exports", {}).get("grpc_on_http", 0),
+            "mistakes": [one for one in _MISTAKES if exports.get(one)],
             "holds_texts": False,
         }
 

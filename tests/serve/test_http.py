@@ -152,6 +152,26 @@ def test_another_media_type_is_refused(server, media_type):
     assert JSON in status_of(answer).message
 
 
+@pytest.mark.parametrize(
+    ("path", "media_type"),
+    [
+        ("/", PROTOBUF),
+        ("/", JSON),
+        ("/v1/traces/v1/traces", JSON),
+        ("/v1/trace", PROTOBUF),
+        ("/api/public/otel/v1/traces", PROTOBUF),
+        ("/requests", PROTOBUF),
+    ],
+)
+def test_otlp_at_another_path_is_refused_with_the_right_one(server, path, media_type):
+    before = server.stats()["exports"].get("otlp_path", 0)
+    answer = post(server, BODY, media_type, path)
+
+    assert answer.status_code == 404
+    assert f"/v1/traces, /v1/logs, /v1/metrics, not at {path}:" in status_of(answer).message
+    assert server.stats()["exports"]["otlp_path"] == before + 1
+
+
 @pytest.mark.parametrize("encoding", ["br", "zstd", "gzip, gzip", "snappy"])
 def test_another_encoding_is_refused_with_those_that_are_known(server, encoding):
     answer = post(server, BODY, content_encoding=encoding)

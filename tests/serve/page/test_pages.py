@@ -275,11 +275,19 @@ class TestOverview:
         demo = f"ragmeter demo --otlp {HOST}"
         assert f"OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT=true \\ {demo}" in words
 
-    def test_empty_because_of_grpc_at_the_http_port(self):
-        health = {"status": "ok", "exports": {"grpc_on_http": 3}}
+    @pytest.mark.parametrize(
+        ("outcome", "told"),
+        [
+            ("grpc_on_http", "speaks gRPC at the HTTP port: send it to http://127.0.0.1:4317"),
+            ("otlp_path", f"sends OTLP to a path that takes none: OTEL_EXPORTER_OTLP_ENDPOINT={HOST}, without"),
+            ("tls_on_http", f"sends over TLS (https) to a port without it: use {HOST}"),
+        ],
+    )
+    def test_empty_because_of_what_came_to_the_wrong_place(self, outcome, told):
+        health = {"status": "ok", "exports": {outcome: 3}}
         words = seen(client(FrozenReader(EMPTY), changes=lambda: (), health=lambda: health).get("/"))
 
-        assert "Somebody speaks gRPC at the HTTP port: send it to http://127.0.0.1:4317" in words
+        assert f"Somebody {told}" in words
 
     def test_nothing_in_this_time(self):
         none = FrozenReader(replace(EMPTY, last_ms=1))
@@ -427,7 +435,7 @@ class TestList:
         response = client().get(f"{path}?{query}")
 
         assert response.status_code == 400
-        assert says in seen(response)
+        assert f"This address cannot be answered {says}" in seen(response)
 
     @pytest.mark.parametrize("path", ["/requests", "/export.html", "/export.jsonl"])
     def test_an_order_that_there_is_not_is_answered_with_those_that_there_are(self, path):
