@@ -60,6 +60,8 @@ NAVIGATION = (
 RANGED = ("/", "/requests", "/scoring", "/conversations")
 """The pages of a period: they offer a choice of it and of the service, and refresh themselves."""
 _COOKIE_S = 365 * 86_400
+_TALL = 2_000
+"""Characters of a whole text above which it scrolls by itself, as what follows would be out of sight."""
 
 
 class Pages:
@@ -363,11 +365,12 @@ class Pages:
             # The cursor of the list shows which requests are before and after it there.
             return link(request_path(row.trace_id, row.span_id, row.run_id), before=asked.before)
 
-        def written(text: str | None) -> Markup:
-            """Return the attributes of an element with a text: its direction and language."""
+        def written(text: str | None, *, whole: bool = False) -> Markup:
+            """Return the attributes of an element with a text: direction, language, scrolling if it is long."""
             code = _spoken(text or "")
             language = "" if code in (None, words.language) else Markup(' lang="{}"').format(code)
-            return Markup(' dir="auto"') + language
+            scrolls = Markup(' class="tall" tabindex="0"') if whole and len(text or "") > _TALL else ""
+            return Markup(' dir="auto"') + language + scrolls
 
         path, given = request.url.path, request.query_params.multi_items()
 

@@ -48,6 +48,9 @@ _AT_ONCE = 256
 _PASSING = re.compile(r"\b(full|locked|space|quota|i/o)\b")
 """Matches errors of SQLite or the system after which the file can be used again, unchanged."""
 
+_BROKEN = re.compile(r"not a database|malformed|corrupt")
+"""Matches errors that remain."""
+
 
 class UnavailableFileError(ConfigurationError):
     """The file cannot be used now: the disk is full, another program holds it, or it may not be written."""
@@ -123,9 +126,10 @@ class File(Home):
             why = self.why(error)
             failed = f"the store {path} cannot be used ({why}); "
             if was_there or _PASSING.search(why):
-                raise UnavailableFileError(
-                    f"{failed}start again when that has passed, or give another --store"
-                ) from error
+                remedy = (
+                    "put a backup in its place" if _BROKEN.search(why) else "start again when that has passed"
+                )
+                raise UnavailableFileError(f"{failed}{remedy}, or give another --store") from error
             raise ConfigurationError(f"{failed}give a file that this user may write to") from error
         except BaseException:
             self._let_go()

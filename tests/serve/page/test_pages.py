@@ -576,6 +576,13 @@ class TestRequest:
         if given.startswith("question"):
             assert f"{ROWS[0].question} ×" in seen(response)
 
+    @pytest.mark.parametrize(("words", "tall"), [(300, 0), (3000, 1)])
+    def test_a_question_of_many_pages_leaves_the_rest_in_sight(self, words, tall):
+        view = replace(VIEW, row=row(question="Who? " * words))
+        text = client(FrozenReader(views=(view,))).get(f"/request/{TRACE}").text
+
+        assert text.count('class="tall" tabindex="0">Who? Who?') == tall
+
     @pytest.mark.parametrize("path", ["/nothing-here", "/request"])
     def test_an_address_that_there_is_not_leads_back(self, path):
         response = client().get(path)
