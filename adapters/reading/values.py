@@ -190,6 +190,8 @@ _REPEATED = frozenset(
 
 
 _CONVERSATIONS = FIELD_NAMES["conversation"]
+_INSTRUCTIONS = ("system", "instructions", "system_instruction", "systemInstruction", "system_prompt")
+_ASKED_BESIDE = ("input", "prompt", "query", "question")
 _RESULTS = ("toolResult", "tool_call_result", "function_response", "functionResponse")
 
 
@@ -202,20 +204,32 @@ def messages_in(value: Any, depth: int = 0) -> list[tuple[str, str]]:
         message = _message(found)
         if message is not None:
             return [message]
-        instructions, asked = found.get("instructions"), found.get("input")
-        if isinstance(instructions, str) and isinstance(asked, (str, list)):
-            sent = messages_in(asked, depth + 1) if isinstance(asked, list) else [("user", asked)]
-            return [("system", instructions), *sent]
-        for key in _CONVERSATIONS:
-            inner = messages_in(found[key], depth + 1) if key in found else []
-            if inner:
-                return inner
-        return []
+        sent = next(
+            (inner for key in _CONVERSATIONS if key in found and (inner := messages_in(found[key], depth + 1))),
+            [],
+        )
+        instructions = _instructions_in(found)
+        if instructions and (not sent or sent[-1][0] != "user"):
+            asked = (found.get(key) for key in _ASKED_BESIDE)
+            sent += [("user", text) for text in asked if isinstance(text, str) and text][:1]
+        return [one for one in instructions if one not in sent] + sent if sent else []
     if isinstance(found, (list, tuple)):
         if len(found) == 2 and all(isinstance(item, str) for item in found) and found[0] in ROLES:
             return [(ROLES[found[0]], found[1])]
         return [message for item in found for message in messages_in(item, depth + 1)]
     return []
+
+
+def _instructions_in(fields: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Return the system message that a call has beside its messages, as Anthropic's and Google's calls do."""
+    config = fields.get("config")
+    values = [home.get(key) for home in (fields, config) if isinstance(home, dict) for key in _INSTRUCTIONS]
+    parts = (
+        {"role": "system", "content": one} if not isinstance(one, dict) else {**one, "role": "system"}
+        for one in values
+        if one
+    )
+    return [found for part in parts if (found := _message(part)) is not None and found[1]][:1]
 
 
 def _message(value: Mapping[str, Any]) -> tuple[str, str] | None:

@@ -268,9 +268,7 @@ class AnySpan(Reader):
             value = given.get(word)
             messages = messages_in(value)
             if messages:
-                config = mapping_of(value).get("config", value)
-                system = mapping_of(config).get("system_instruction")
-                return ([("system", system)] if isinstance(system, str) else []) + messages
+                return messages
             text = value if isinstance(value, str) else question_in(value)
             if text:
                 return [("user", text)]
