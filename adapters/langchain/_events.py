@@ -47,7 +47,7 @@ from ._state import (
     current_family,
     default_attachment,
 )
-from ._stored_spans import stored_span, tables_in
+from ._stored_spans import stored_span, tables_of
 
 if TYPE_CHECKING:
     from ._handler import RagMeterCallbackHandler
@@ -132,7 +132,8 @@ def on_start(  # noqa: PLR0915 -- what `start` does
             if run is not request.root:
                 if run.parent is request.root and request.config is None and current_config is not None:
                     request.config = current_config.get() or _NO_CONFIG
-                look_for_workflow(attached, request, run)
+                if request.target is None and (request.tables or ambient_context() is not request.context):
+                    look_for_workflow(attached, request, run)
                 if kind == "chain":
                     run.tags = event.get("tags")
                     if type(inputs) is not str:
@@ -233,7 +234,13 @@ def _retriever_started(attached: Attachment, run: Run, query: object, event: Map
         note.outer = outer
     run.note = note
     request.retrievals.append(note)
-    _find_retrieval_span(attached, request, note)
+    # Not at the request's start: only the context of a run below has the configuration with all handlers.
+    config = None if current_config is None else current_config.get()
+    handlers = getattr((config or _NO_CONFIG).get("callbacks"), "handlers", ())
+    if len(handlers) > 1 and not request.tables:
+        request.tables = tables_of(handlers)
+    if request.tables or ambient_context() is not request.context:
+        _find_retrieval_span(attached, request, note)
     active_retriever.set(run.key)
 
 
@@ -266,7 +273,9 @@ def retriever_ended(attached: Attachment, run: Run, documents: Any, event: Mappi
         note.contexts = contexts = snapshot_documents(documents)
         note.documents = tuple(documents) if isinstance(documents, (list, tuple)) else ()
         request.loose_bytes += bytes_of_new(contexts, request.known_texts)
-        if note.target is None or request.target is None:
+        if (note.target is None or request.target is None) and (
+            request.tables or ambient_context() is not request.context
+        ):
             _find_retrieval_span(attached, request, note)
         note.note_around()
     elif run.nested is not None:
@@ -378,8 +387,6 @@ def _find_retrieval_span(attached: Attachment, request: OpenRequest, note: Retri
         span = ambient_span()
         if span is not None and span is not request.span and is_retrieval(span):
             note.target = span.get_span_context()
-    # Not at the request's start: only the context of a run below has the configuration with all handlers.
-    request.tables = request.tables or tables_in(None if current_config is None else current_config.get())
     if note.target is None and request.tables:
         with attached.on_span_lookup:
             note.target = stored_span(note.run.run_id, request.tables)

@@ -14,6 +14,7 @@ from sys import getsizeof
 from types import MappingProxyType
 from typing import Any
 
+from langchain_core.callbacks import BaseCallbackManager
 from opentelemetry.trace import Span
 
 from ragmeter.adapters._open_requests import scope_around
@@ -67,7 +68,8 @@ def begin_request(attached: Attachment, request: OpenRequest, event: Mapping[str
     request.tags = tuple(tags or ())
     note = request.metadata.get(NOTE_KEY)
     request.scope = current_scope() if note is None else scope_around(note, attached.on_note)
-    request.tables = tables_of_all()
+    if hasattr(BaseCallbackManager.__init__, "__wrapped__"):
+        request.tables = tables_of_all()
     request.context = context = ambient_context()
     # An empty context had nothing attached: no span either.
     span = ambient_span() if context else None
@@ -179,7 +181,8 @@ def _offer_request(
         request.scope = annotation.merged_over(request.scope)
     if request.question.text is None and request.root.kind == "chain":
         request.question = _question_in_state(request, outputs)
-    look_for_workflow(attached, request, request.root)
+    if request.tables or ambient_context() is not request.context:
+        look_for_workflow(attached, request, request.root)
     # All that is needed of the application's objects was copied.
     request.inputs = request.span = request.context = None
     for note in request.retrievals:

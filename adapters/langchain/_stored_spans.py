@@ -7,7 +7,7 @@ contexts, so that what they make current is not seen. Nothing is changed, and on
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
 from uuid import UUID
@@ -36,12 +36,19 @@ def tables_of_all() -> tuple[Find, ...]:
         if (wrapper := attribute_of(method, "_self_wrapper")) is not None:
             handlers += [attribute_of(wrapper, name) for name in _HOLDERS]
         method = attribute_of(method, "__wrapped__")
-    return tuple(_tables_of(handlers))
+    return tables_of(handlers)
 
 
-def tables_in(config: Mapping[str, Any] | None) -> tuple[Find, ...]:
-    """Return the look-ups in the tables of a configuration's handlers."""
-    return tuple(_tables_of(attribute_of((config or {}).get("callbacks"), "handlers") or ()))
+def tables_of(handlers: Iterable[object]) -> tuple[Find, ...]:
+    """Return the look-ups in the tables of handlers."""
+    found: list[Find] = []
+    for handler in handlers:
+        find = attribute_of(handler, "get_span")
+        if callable(find):
+            found.append(find)
+        tables = (attribute_of(handler, name) for name in _TABLES)
+        found += [partial(_find, table) for table in tables if isinstance(table, dict)]
+    return tuple(found)
 
 
 def stored_span(run_id: UUID, tables: Iterable[Find]) -> SpanContext | None:
@@ -54,15 +61,6 @@ def stored_span(run_id: UUID, tables: Iterable[Find]) -> SpanContext | None:
             if context is not None and context.is_valid:
                 return context
     return None
-
-
-def _tables_of(handlers: Iterable[object]) -> Iterator[Find]:
-    for handler in handlers:
-        find = attribute_of(handler, "get_span")
-        if callable(find):
-            yield find
-        tables = (attribute_of(handler, name) for name in _TABLES)
-        yield from (partial(_find, table) for table in tables if isinstance(table, dict))
 
 
 def _find(table: dict[Any, object], run_id: UUID) -> object:

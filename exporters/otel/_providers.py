@@ -19,7 +19,7 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from hashlib import blake2b
 from importlib.metadata import version
@@ -181,7 +181,9 @@ def _passes_on(provider: object) -> bool:
     for part in parts:
         if str(type(part).__module__).split(".")[:2] == ["ragmeter", "adapters"]:
             continue  # it only reads
-        inner = [one for one in (attribute_of(part, name) for name in _TREE) if one is not None]
+        held = attribute_of(part, "__dict__")
+        own: Mapping[str, object] = held if isinstance(held, dict) else {}
+        inner = [one for one in map(own.get, _TREE) if one is not None]
         if not inner:
             ends.append(attribute_of(part, "_shutdown"))
         for one in inner:
