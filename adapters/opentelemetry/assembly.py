@@ -194,9 +194,8 @@ class TraceAssembler:
                     self._note_own(span, now)
                     continue
                 known = self._open.get(span.trace_id) or self._closed.get(span.trace_id)
-                if (
-                    known is not None and span.span_id in known.ids
-                ):  # a sender without a response sends all of it again
+                if known is not None and span.span_id in known.ids:
+                    # A sender without a response sends all of it again.
                     self._lost["duplicate"] += 1
                     continue
                 kept = _slim(span)

@@ -125,12 +125,12 @@ class File(Home):
             self._let_go()
             why = self.why(error)
             failed = f"the store {path} cannot be used ({why}); "
-            if was_there or _PASSING.search(why):
-                remedy = (
-                    "put a backup in its place" if _BROKEN.search(why) else "start again when that has passed"
-                )
-                raise UnavailableFileError(f"{failed}{remedy}, or give another --store") from error
-            raise ConfigurationError(f"{failed}give a file that this user may write to") from error
+            passes = _PASSING.search(why) is not None
+            remedy = "give a file that this user may write to"
+            if passes or _BROKEN.search(why):
+                remedy = "start again when that has passed" if passes else "put a backup in its place"
+            kind = UnavailableFileError if was_there or passes else ConfigurationError
+            raise kind(f"{failed}{remedy}, or give another --store") from error
         except BaseException:
             self._let_go()
             raise

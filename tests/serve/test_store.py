@@ -510,6 +510,9 @@ def test_files_of_others_and_of_later_versions_are_left_alone(tmp_path, pragmas,
     database.close()
     with pytest.raises(ConfigurationError, match=says):
         Store(StoreOptions(path=path))
+    (folder := tmp_path / "folder").mkdir()
+    with pytest.raises(ConfigurationError, match="give a file that this user may write to"):
+        Store(StoreOptions(path=folder, or_private=True))
     (other := tmp_path / "notes.txt").write_text("no database at all, and longer than a page of one\n" * 20)
     with pytest.raises(ConfigurationError, match=r"not a database.*put a backup in its place, or give another"):
         Store(StoreOptions(path=other))
