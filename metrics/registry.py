@@ -243,10 +243,9 @@ def _join_live(entries: list[str | Metric]) -> list[str | Metric]:
 def _beside(metrics: list[Metric]) -> list[Metric]:
     """Adapt metrics that share their call to the metrics after them."""
     names = [metric.name for metric in metrics]
-    adapt = [getattr(metric, "beside", None) for metric in metrics]
     return [
-        metric if beside is None else beside(names[place:])
-        for place, (metric, beside) in enumerate(zip(metrics, adapt, strict=True), start=1)
+        metric if (adapt := getattr(metric, "beside", None)) is None else adapt(names[place:])
+        for place, metric in enumerate(metrics, start=1)
     ]
 
 

@@ -45,13 +45,17 @@ def answer_to(intake: Intake, signal: Signal | None, body: bytes, *, as_json: bo
         rejected = intake.take(signal, parse_json(signal, body))
     else:
         rejected = intake.take(signal, parse_protobuf(signal, body), body)
-    is_spans = signal == "traces"
-    answer = ExportTraceServiceResponse() if is_spans else ExportLogsServiceResponse()
+    if signal == "traces":
+        spans = ExportTraceServiceResponse()
+        if rejected:
+            spans.partial_success.rejected_spans = rejected
+            spans.partial_success.error_message = f"{rejected} spans without a usable id"
+        return spans
+    records = ExportLogsServiceResponse()
     if rejected:
-        setattr(answer.partial_success, "rejected_spans" if is_spans else "rejected_log_records", rejected)
-        what = "spans" if is_spans else "records"
-        answer.partial_success.error_message = f"{rejected} {what} without a usable id"
-    return answer
+        records.partial_success.rejected_log_records = rejected
+        records.partial_success.error_message = f"{rejected} records without a usable id"
+    return records
 
 
 def _answer_to_metrics(intake: Intake, body: bytes, *, as_json: bool) -> Answer:

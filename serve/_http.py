@@ -89,11 +89,14 @@ class _Misplaced(Route):
     def matches(self, scope: Scope) -> tuple[Match, Scope]:
         """Match nothing but such a request, so that others are answered as they are without this route."""
         match, found = super().matches(scope)
-        path, media_type = scope["path"].rstrip("/"), _media_type_of(Request(scope))
+        path = scope["path"].rstrip("/")
+        if match is not Match.FULL or path in _SIGNALS:  # all requests for pages come by here
+            return Match.NONE, {}
+        media_type = _media_type_of(Request(scope))
         is_otlp = media_type == PROTOBUF or (
             media_type == JSON and (not path or path.endswith(tuple(_SIGNALS)))
         )
-        return (match, found) if match is Match.FULL and is_otlp and path not in _SIGNALS else (Match.NONE, {})
+        return (match, found) if is_otlp else (Match.NONE, {})
 
 
 class _Door:

@@ -66,6 +66,7 @@ class Providers:
         self.given: dict[str, Any] = {signal: provider for signal, provider in named if provider is not None}
         self._version = version(DISTRIBUTION)
         self._tracer: tuple[trace.TracerProvider, trace.Tracer] | None = None
+        self._logger: tuple[_logs.LoggerProvider, _logs.Logger] | None = None
 
     def tracer(self) -> trace.Tracer:
         """Return the tracer of the current provider."""
@@ -98,7 +99,10 @@ class Providers:
 
     def logger(self) -> _logs.Logger:
         """Return the logger of the current provider."""
-        return self._loggers().get_logger(semconv.SCOPE, self._version)
+        provider = self._loggers()
+        if self._logger is None or self._logger[0] is not provider:
+            self._logger = (provider, provider.get_logger(semconv.SCOPE, self._version))
+        return self._logger[1]
 
     def meter(self) -> metrics.Meter:
         """Return a meter; instruments made from it follow the global provider once it is set."""

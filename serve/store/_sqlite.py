@@ -126,9 +126,12 @@ class File(Home):
             why = self.why(error)
             failed = f"the store {path} cannot be used ({why}); "
             passes = _PASSING.search(why) is not None
-            remedy = "give a file that this user may write to"
-            if passes or _BROKEN.search(why):
-                remedy = "start again when that has passed" if passes else "put a backup in its place"
+            if passes:
+                remedy = "start again when that has passed"
+            elif _BROKEN.search(why):
+                remedy = "put a backup in its place"
+            else:
+                remedy = "give a file that this user may write to"
             kind = UnavailableFileError if was_there or passes else ConfigurationError
             raise kind(f"{failed}{remedy}, or give another --store") from error
         except BaseException:

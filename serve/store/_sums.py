@@ -108,13 +108,14 @@ class Sums:
         keep = keep.shared
         names = known_names(database)
         generations, archived = self._states(database, from_ms, until_ms)
+        newest = max(generations, default=None)
         at = from_ms
         while at < until_ms:
             hour = at // HOUR_MS
             hour_end = (hour + 1) * HOUR_MS
             if at % HOUR_MS == 0 and hour_end <= until_ms:
                 state = generations.get(hour), names if hour in archived else None
-                found = self._hour(database, hour, state, keep, hour == max(generations, default=0))
+                found = self._hour(database, hour, state, keep, hour == newest)
                 if found is not None:
                     yield at, hour_end, found
                     at = hour_end
