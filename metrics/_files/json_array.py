@@ -1,6 +1,7 @@
 """Reads the elements of one large JSON array, a few at a time: a file may be larger than memory.
 
-A file with one object instead is one row, or an API response with its rows under ``data``.
+A file with one object instead is one row, an API response with its rows under ``data``, or a table by columns,
+as pandas and data sets write it.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ def read_array(file: IO[bytes]) -> Iterator[Any]:
         if text.peek():
             raise BrokenArrayError("more than one JSON value; name the file .jsonl if each line is one")
         inner = found.get("data") if isinstance(found, dict) else None
-        yield from inner if isinstance(inner, list) else [found]
+        yield from inner if isinstance(inner, list) else _rows_of(found)
         return
     text.take()
     while (sign := text.peek()) != "]":
@@ -51,6 +52,17 @@ def read_array(file: IO[bytes]) -> Iterator[Any]:
     text.take()
     if text.peek():
         raise BrokenArrayError("something follows the end of the array")
+
+
+def _rows_of(found: Any) -> list[Any]:
+    """Return the rows of a table by columns, each a list or an object by the row's name; else one row."""
+    columns = list(found.values()) if isinstance(found, dict) else []
+    if len(columns) > 1:
+        if all(isinstance(one, dict) and one.keys() == columns[0].keys() for one in columns):
+            return [{name: column[key] for name, column in found.items()} for key in columns[0]]
+        if all(isinstance(one, list) and len(one) == len(columns[0]) for one in columns):
+            return [dict(zip(found, cells, strict=True)) for cells in zip(*columns, strict=True)]
+    return [found]
 
 
 class _Text:

@@ -11,13 +11,17 @@ field belongs to the whole process, so it is not changed here; the command line 
 
 from __future__ import annotations
 
+import ast
 import codecs
 import csv
 import gzip
 import hashlib
+import io
 import shlex
+import tokenize
 import zlib
 from collections.abc import Callable, Collection, Iterator
+from itertools import chain, pairwise
 from pathlib import Path
 from typing import IO, Any, Literal, NamedTuple
 
@@ -133,8 +137,9 @@ def open_rows(path: Path) -> Iterator[RawRow]:
 def read_rows(path: Path, lists: Collection[str]) -> Iterator[GoodRow | BadRow]:
     """Yield every row of a file as `open_rows` does, parsed.
 
-    CSV cells are texts, except for those with JSON: in the columns of `lists` a list, in the column
-    ``reference`` an object.
+    CSV cells are texts, except for those with JSON: in the columns of `lists` a list, which Python may have
+    printed instead, in the column ``reference`` an object. Cells are separated by commas; by semicolons or
+    tabs if the header has no comma.
     """
     for raw in open_rows(path):
         yield raw.parse(lists)
@@ -212,7 +217,10 @@ def _row(line: int, parse: Callable[..., dict[str, Any]], *what: Any) -> GoodRow
 
 
 def _csv_rows(file: IO[str]) -> Iterator[RawRow]:
-    reader = csv.DictReader(file, strict=True)
+    header = file.readline()
+    # Spreadsheets write semicolons where the comma is the decimal sign.
+    delimiter = "," if "," in header else next((sign for sign in ";\t" if sign in header), ",")
+    reader = csv.DictReader(chain([header], file), strict=True, delimiter=delimiter)
     try:
         for row in reader:
             yield RawRow(reader.line_num, "cells", row)
@@ -240,8 +248,21 @@ def _cell(name: str, cell: str | None, lists: Collection[str]) -> Any:
             return parse(text)
         except (ValueError, RecursionError):
             if is_list:  # else it is a text that only begins with a brace
-                raise ValueError(
-                    f'{name} is not a JSON list; write lists as ["one", "two"] (json.dumps), not as Python '
-                    "prints them, or save the table as Parquet"
-                ) from None
+                return _python_list(name, text)
     return cell
+
+
+def _python_list(name: str, text: str) -> list[Any]:
+    """Return a list that Python printed, as pandas writes it into CSV; a list of literals runs no code."""
+    try:
+        found = tokenize.generate_tokens(io.StringIO(text).readline)
+        kinds = [token.type for token in found if token.type != tokenize.NL]
+        # numpy prints no commas, and Python would join such strings to one.
+        if (tokenize.STRING, tokenize.STRING) not in pairwise(kinds):
+            return list(ast.literal_eval(text))
+    except (ValueError, SyntaxError, MemoryError, RecursionError, tokenize.TokenError):
+        pass
+    raise ValueError(
+        f'{name} is not a list of JSON or Python; write lists as ["one", "two"] (json.dumps), or save the '
+        "table as Parquet"
+    )

@@ -179,10 +179,6 @@ def _sample(fields: Mapping[str, Any]) -> RagSample:
 
 def _why_nothing(fields: Mapping[str, Any]) -> str:
     found = ", ".join(map(str, fields)) or "none"
-    only = found if len(fields) == 1 else ""
-    mark = next((name for sign, name in ((";", "semicolons"), ("\t", "tabs")) if sign in only), None)
-    if mark is not None:
-        return f"columns are parted by {mark}, in CSV they are parted by commas; found {found!r}"
     return (
         f"no column that can be scored; found {found}. Columns are called question, contexts, answer, "
         "reference, or as ragas, deepeval and continuous-eval call them; --columns contexts=NAME says "

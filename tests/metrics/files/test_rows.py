@@ -1,5 +1,6 @@
 """The one reader of JSONL and CSV: what it makes of encodings, line ends, numbers and broken rows."""
 
+import csv
 import gzip
 import json
 import sys
@@ -99,11 +100,24 @@ def test_csv_cells_are_texts_but_for_lists_and_the_reference(tmp_path):
     ]
 
 
-@pytest.mark.parametrize("cell", [b"\"['a']\"", b"[" * 100_000 + b"]"], ids=["python", "deep"])
-def test_a_list_that_is_not_json_is_refused_not_guessed(tmp_path, cell):
-    bad, good = _read(tmp_path, b"contexts\n" + cell + b"\nplain\n", "data.csv")
-    assert bad.line == 2
-    assert "contexts is not a JSON list" in bad.reason
+def test_a_list_that_python_printed_is_read(tmp_path):
+    """Which is what pandas writes into CSV."""
+    texts = ['It\'s "so", she said.', "two\nlines", "да", "长城"]
+    path = tmp_path / "data.csv"
+    with path.open("w", encoding="utf-8", newline="") as file:
+        csv.writer(file).writerows([["contexts"], [str(texts)]])
+    assert [row.fields for row in read_rows(path, ["contexts"])] == [{"contexts": texts}]
+
+
+@pytest.mark.parametrize(
+    "cell",
+    [b"['a' 'b']", b"['a'\n 'b']", b"[open('x')]", b"[1 for _ in 'a']", b"[" * 100_000 + b"]"],
+    ids=["numpy", "numpy's lines", "a call", "code", "deep"],
+)
+def test_any_other_list_is_refused_not_guessed(tmp_path, cell):
+    bad, good = _read(tmp_path, b'contexts\n"' + cell + b'"\nplain\n', "data.csv")
+    assert bad.line == cell.count(b"\n") + 2
+    assert "contexts is not a list of JSON or Python" in bad.reason
     assert good.fields == {"contexts": "plain"}
 
 
@@ -220,6 +234,25 @@ def test_an_object_is_one_row_or_the_rows_of_its_data(tmp_path):
     answered = b'{"data": [{"a": 1}, {"a": 2}], "meta": {"page": 1}}'
     assert [row.fields for row in _read(tmp_path, answered, "data.json")] == [{"a": 1}, {"a": 2}]
     assert _read(tmp_path, b" ", "data.json") == []
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        {"question": {"0": "a", "1": "b"}, "contexts": {"0": ["x"], "1": []}},
+        {"question": ["a", "b"], "contexts": [["x"], []]},
+    ],
+    ids=["pandas", "lists"],
+)
+def test_an_object_of_columns_is_a_table(tmp_path, table):
+    """As `DataFrame.to_json` writes it, and `json.dump` of what data sets are made from."""
+    found = _read(tmp_path, json.dumps(table).encode(), "data.json")
+    assert [(row.line, row.fields) for row in found] == [
+        (1, {"question": "a", "contexts": ["x"]}),
+        (2, {"question": "b", "contexts": []}),
+    ]
+    uneven = {"question": ["a", "b"], "contexts": [["x"]]}
+    assert [row.fields for row in _read(tmp_path, json.dumps(uneven).encode(), "data.json")] == [uneven]
 
 
 def test_times_in_nanoseconds_are_read_without_pandas(tmp_path):
