@@ -177,8 +177,9 @@ def asks_back(known: Analysis) -> bool:
 
 def _own_words(text: str) -> str:
     """Remove quotations, unless all is one, and the condition that a sentence begins with."""
-    if not _QUOTED.match(text):
-        text = _QUOTED.sub(" x ", text)
+    unquoted = _QUOTED.sub(" x ", text)
+    if not _QUOTED.match(text) or len(_WORD.findall(unquoted)) > 1:
+        text = unquoted
     return _pattern("condition").sub("", text)
 
 
