@@ -57,6 +57,10 @@ _MOST_PAIRED = 12
 """Most numbers of a sentence for sums and percentages."""
 _YEARS = re.compile("([0-9](?<![0-9]{2})[0-9]{0,2})(?: years?| ?год| ?лет| ?年)")
 _SHARE = re.compile(r"(\w+) (?:out of|in(?: every)?|из(?: каждых)?) (\w+)")
+_OF_LONG = 10
+"""Last digits of a telephone number that matter: those before are of its country, or lead out of it."""
+_LONG_NUMBER = re.compile(rf"[0-9](?:[ ().-]{{0,2}}[0-9]){{{_OF_LONG - 1},16}}(?![0-9])")
+_GROUPING = re.compile(r"[\s().,'’-]+")
 _FRACTION = re.compile(r"(?<![\d/.,])(\d{1,2})/(\d{1,2})(?![\d/.,])")
 _ORDINAL = re.compile(r"\d(?:st|nd|rd|th)\b|\bперв|\d-[а-я]|第")
 _ROMAN = re.compile(r"(?:\b(\w{1,30})[ -])?\b([IVX]{1,6})\b")
@@ -355,6 +359,14 @@ class _Sources:
                 return not self._dates.isdisjoint(date_keys(said[start:end], whole=True))
         return False
 
+    def long_numbers(self, said: str) -> list[tuple[int, int]]:
+        """Return the places of telephone numbers, ISBNs and the like that a text has in any grouping."""
+        places = [found.span() for found in islice(_LONG_NUMBER.finditer(said), _MOST_NUMBERS)]
+        if not places:
+            return []
+        there = _GROUPING.sub("", self._bare)
+        return [(at, end) for at, end in places if _GROUPING.sub("", said[at:end])[-_OF_LONG:] in there]
+
     def _surely_lacks(self, values: Sequence[str]) -> bool:
         """Return whether certainly no text has one of `values`: cheap, but False proves nothing."""
         for value in values:
@@ -411,7 +423,10 @@ class _Sources:
         if is_sum(number, plain if adds else own & plain, doubled=adds):
             return True
         years = [other for other in plain if 99 < other < 2100]
-        if decade and [year for year in years if number <= year < number + 10]:
+        if decade and (
+            [year for year in years if number <= year < number + 10]
+            or {number % 100, number // 100 + 1} <= plain  # the 90s of the 20th century
+        ):
             return True  # the 1990s
         if century and [year for year in years if number - 1 <= year / 100 <= number]:
             return True  # the 19th century
@@ -464,6 +479,7 @@ def _absent_numbers(at: int, text: str, given: _Sources, *, reversible: bool) ->
     last = found_end = -1
     before: Sequence[tuple[str, str]] = ()
     every = sorted(quantities(said), key=lambda one: (one.start, one.start - one.end))
+    long = given.long_numbers(said)
     for one in every[:_MOST_NUMBERS]:
         written = said[one.start : one.end]
         pairs = list(map(value_and_unit, one.keys))
@@ -503,6 +519,8 @@ def _absent_numbers(at: int, text: str, given: _Sources, *, reversible: bool) ->
             continue
         if converted and not wrong:
             continue  # 350 °F (175 °C)
+        if any(start <= one.start < end for start, end in long):
+            continue
         if found and said[found_end : one.start].strip() in ("-", "/", "x", "×"):
             continue  # a telephone number is one fact
         found_end = one.end

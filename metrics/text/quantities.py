@@ -39,7 +39,8 @@ _POINTS = re.compile("[.,]")
 _SEPARATORS = re.compile("[,']")
 _SPACES = re.compile("[ \u00a0\u2009\u202f]")
 _CYRILLIC = re.compile("[\u0400-\u04ff]")
-_HAN_LETTER = re.compile("[\u3005\u3007\u3400-\u9fff]")
+_HAN_LETTER = re.compile("[\u3005\u3007\u3041-\u30ff\u3400-\u9fff]")
+"""Kana, too."""
 
 _ORDINAL_END = r"(?:st|nd|rd|th|-?(?:ый|ой|ий|ого|его|ому|ему|ым|ом|ая|ую|ое|ые|ых|й|я|е|го|му|м|х|ю))"
 _ORDINAL = re.compile(rf"{_ORDINAL_END}(?![^\W])")
@@ -52,7 +53,7 @@ _ERA = re.compile(r" ?(?:bce?(?!\w)|b\. ?c\.(?: ?e\.)?|до н\. ?э\.?|до н�
 ROMAN_CENTURY = re.compile(
     r"([ivx](?<!\w[ivx])[ivx]{0,5})(?:-[а-я]{1,3})? (?:век[а-я]{0,3}|столети[а-я]{1,2}|вв?\.|century)"
 )
-_COMPOUND = re.compile(r"[亿億](\d{1,4})[万萬]")  # 3亿5000万
+_COMPOUND = re.compile(r"[亿億](?P<of_4>\d{1,4})[万萬]|[万萬](?P<of_1>\d)千")  # 3亿5000万, 3万5千
 _MINUS_AFTER = " ([{~≈,;:/=«\"'"
 _SCALED = re.compile(rf"\d(?!\d)(?:{SCALE.pattern})")
 """A number multiplied by a word or letter; begins with a digit, so that the search jumps to them."""
@@ -98,7 +99,8 @@ def _readings(number: str, *, comma: bool) -> frozenset[str]:
 
 
 def _is_word(letter: str) -> bool:
-    return letter.isalnum() and not _HAN_LETTER.match(letter)
+    """Return whether digits beside it are part of a word: not in scripts that join particles to a number."""
+    return letter.isalnum() and (letter < "\u0530" or "\u1dff" < letter < "\u2000")
 
 
 class _Number(NamedTuple):
@@ -207,7 +209,8 @@ def _complete(text: str, start: int, end: int, values: frozenset[str], *, han: b
     scale, stop = 0, end
     compound = _COMPOUND.match(text, end)
     if compound is not None and plain.isdecimal():
-        values = frozenset((shift(f"{plain}{compound[1].zfill(4)}", 4),))
+        added = compound["of_1"] or compound["of_4"].zfill(4)
+        values = frozenset((shift(f"{plain}{added}", 3 if compound["of_1"] else 4),))
         stop = compound.end()
     power = SCALE.match(text, stop)
     while power is not None and (power[1] or units is not _NO_UNIT) and scale < 24:
@@ -233,7 +236,8 @@ def _digits(text: str, cyrillic: bool) -> Iterable[_Number]:
         if hyphened and not text.endswith(_BEFORE_YEAR, 0, start):
             continue  # COVID-19
         values = _readings(match[0], comma=cyrillic)
-        if start > 1 and text[start - 1] in "亿億" and text[start - 2].isdecimal():
+        joined = start > 1 and (text[start - 1] in "亿億" or _COMPOUND.match(text, start - 1))
+        if joined and text[start - 2].isdecimal():
             continue  # interpreted with the text before it
         found = _complete(text, start, end, values, han=False)
         if found is not None:

@@ -29,7 +29,7 @@ _AFTER = (
 )
 _IN_FIGURES = re.compile(
     rf"(?<![\d:.,])(?:{_HAN_PART} ?)?(?P<hour>2[0-4]|[01]?\d)"
-    rf"(?:(?P<mark>[:.])(?P<minute>[0-5]\d)(?::[0-5]\d)?(?!\d|:|[.,]\d))?{_AFTER}"
+    rf"(?:(?P<mark>[:.]|(?<=\d\d)h)(?P<minute>[0-5]\d)(?::[0-5]\d)?(?!\d|:|[.,]\d))?{_AFTER}"
     r"(?P<until>(?= ?(?:-|to|and|until|до) ?(?:1[0-2]|\d)(?::\d\d)?"
     r"(?: ?[ap]\.?m| (?:час(?:а|ов)? )?(?:утра|дня|вечера|ночи))(?!\w)))?"
 )
@@ -47,7 +47,8 @@ _HAN = re.compile(
     rf"(?:{_HAN_PART} ?)?(?P<hour>{_HAN_NUMBER}) ?[{_HAN_HOURS}]"
     rf"(?P<rest>半|整|钟|([一三])刻|({_HAN_NUMBER})(分)?)?(?:[到至-](?P<last>{_HAN_NUMBER})[{_HAN_HOURS}])?"
 )
-_MERIDIEM = re.compile(r"[0-9] ?[ap]\.?m(?!\w)")
+_MARKED = re.compile(r"[0-9](?: ?[ap]\.?m|h[0-5][0-9])(?!\w)")
+"""15h30 is a time; 1h30 may be a duration."""
 _SPELLED = re.compile("[a-zа-яё:]")
 """Every time but the Chinese ones has one of these."""
 _SIGNS = ("o'clock", "half past ", "quarter past ", "quarter to ", "noon", "midday", "midnight")
@@ -57,7 +58,7 @@ _OTHER_SIGNS = (*_SIGNS, *"утра вечера дня ночи половин 
 
 def may_have_times(text: str) -> bool:
     """Return whether a casefolded text may have a time of day: False is certain, and cheap."""
-    return ":" in text or _MERIDIEM.search(text) is not None or _has_sign(text)
+    return ":" in text or _MARKED.search(text) is not None or _has_sign(text)
 
 
 def _has_sign(text: str) -> bool:
@@ -69,7 +70,7 @@ def times(text: str) -> Iterator[tuple[int, int, frozenset[str]]]:
     is_spelled = _SPELLED.search(text) is not None
     for found in _IN_FIGURES.finditer(text) if is_spelled else ():
         first = _FROM.get(found["part"]) or _first_hour(found["after"])
-        if found["mark"] == ":" or found["after"] or found["until"] is not None:  # 3.45 is a decimal
+        if found["mark"] in (":", "h") or found["after"] or found["until"] is not None:  # 3.45 is a decimal
             yield *found.span(), _readings(found["hour"], int(found["minute"] or 0), first)
     if not _has_sign(text):
         return
