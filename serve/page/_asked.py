@@ -14,7 +14,7 @@ from starlette.datastructures import QueryParams
 from ragmeter.exporters.change_words import LANGUAGES
 from ragmeter.metrics import VERDICT_CODES
 from ragmeter.serve.store import LATEST_MS
-from ragmeter.serve.store.views import Filters
+from ragmeter.serve.store.views import Filters, InvalidQueryError
 
 from ._connect import SETUPS
 
@@ -27,10 +27,6 @@ UNNAMED = "-"
 """``service=-``, ``workflow=-``: requests without one."""
 _MOST_CHARACTERS = 500
 _MOST_PARTS = 8
-
-
-class UnreadableAddressError(ValueError):
-    """A query parameter has an invalid value; the message names it and the valid values."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,7 +130,7 @@ def page_query_of(query: Mapping[str, str]) -> PageQuery:
     """Parse the query parameters of an address; unknown ones are ignored.
 
     Raises:
-        UnreadableAddressError: A parameter has an invalid value.
+        InvalidQueryError: A parameter has an invalid value.
     """
     given = {
         name: value.strip()[:_MOST_CHARACTERS]
@@ -147,25 +143,25 @@ def page_query_of(query: Mapping[str, str]) -> PageQuery:
         part=tuple(one.strip()[:_MOST_CHARACTERS] for one in parts if one.strip())[:_MOST_PARTS],
     )
     if asked.range not in RANGES:
-        raise UnreadableAddressError(f"range is one of {', '.join(RANGES)}")
+        raise InvalidQueryError(f"range is one of {', '.join(RANGES)}")
     words = {**SETTINGS, "verdict": VERDICTS, "reason": VERDICT_CODES, "setup": tuple(SETUPS)}
     for name, allowed in words.items():
         said = query.get(name, "").strip()
         if name == "lang":  # browsers send zh-CN
             said = said.lower().partition("-")[0]
         if said not in ("", *allowed):
-            raise UnreadableAddressError(f"{name} is one of {', '.join(allowed)}")
+            raise InvalidQueryError(f"{name} is one of {', '.join(allowed)}")
     if asked.question and not re.fullmatch("[0-9a-f]{16}", asked.question):
-        raise UnreadableAddressError("question is 16 hex digits")
+        raise InvalidQueryError("question is 16 hex digits")
     if not re.fullmatch("[0-9]{0,15}", asked.since) or int(asked.since or 0) > LATEST_MS:
-        raise UnreadableAddressError("since is milliseconds since 1970-01-01 00:00 UTC")
+        raise InvalidQueryError("since is milliseconds since 1970-01-01 00:00 UTC")
     if any(":" not in one for one in (asked.seg or ":", *asked.part)):
-        raise UnreadableAddressError("seg is name:value, as language:zh")
+        raise InvalidQueryError("seg is name:value, as language:zh")
     if asked.gap and not re.fullmatch("[0-9a-f]{8}", asked.gap):
-        raise UnreadableAddressError("gap is the id of a knowledge gap, 8 hex digits")
+        raise InvalidQueryError("gap is the id of a knowledge gap, 8 hex digits")
     bounds = {name: getattr(asked, name).replace(",", ".") for name in ("low", "high")}
     if not all(re.fullmatch(r"([0-9]{1,3}(\.[0-9]{1,6})?)?", one) for one in bounds.values()):
-        raise UnreadableAddressError("low and high are numbers, as 0.3")
+        raise InvalidQueryError("low and high are numbers, as 0.3")
     return replace(asked, **bounds)
 
 

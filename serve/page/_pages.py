@@ -28,8 +28,9 @@ from ragmeter.exporters.change_words import LANGUAGES
 from ragmeter.metrics.text.languages import language_of
 from ragmeter.quality.verdict_rates import VerdictRate
 from ragmeter.serve.store import UnreadableStoreError
+from ragmeter.serve.store.views import InvalidQueryError
 
-from ._asked import RANGES, SETTINGS, UNNAMED, PageQuery, UnreadableAddressError, page_query_of, request_path
+from ._asked import RANGES, SETTINGS, UNNAMED, PageQuery, page_query_of, request_path
 from ._export import lines
 from ._labels import MOST_FORM_BYTES, Form, NotSavedError, form_of, read_fields
 from ._live import Live
@@ -92,7 +93,7 @@ class Pages:
             *(
                 Route(path, self._page(partial(self._view, path, view)))
                 for path, view in (
-                    ("/requests", self._request_list),
+                    ("/requests", self._views.requests),
                     ("/connect", self._views.connect),
                     ("/gaps", self._views.gaps),
                     ("/corpus", self._views.corpus),
@@ -170,8 +171,8 @@ class Pages:
             try:
                 shown = SHOWN.set(self._revision())
                 return make()
-            except UnreadableAddressError as error:
-                return self._message(request, 400, "bad_address", why=str(error))
+            except InvalidQueryError as error:
+                return self._message(request, 400, "bad_address", why=self._t(request).query_error(str(error)))
             except UnreadableStoreError:
                 answer = self._failure_page(request, "store_away", status=503)
                 answer.headers["Retry-After"] = str(RETRY_AFTER_S)
@@ -200,12 +201,6 @@ class Pages:
         return self._render_page(
             request, asked, "overview.html", "/", self._views.overview(asked, self._t(request))
         )
-
-    def _request_list(self, asked: PageQuery, words: Words) -> dict[str, Any]:
-        try:
-            return self._views.requests(asked, words)
-        except ValueError as error:
-            raise UnreadableAddressError(str(error)) from None
 
     def _golden_file(self, request: Request, _: PageQuery) -> Response:
         labels = self._sources.labels
@@ -243,17 +238,14 @@ class Pages:
 
     def _export_page(self, request: Request, asked: PageQuery) -> Response:
         if asked.sort:
-            values = self._request_list(asked, self._t(request))
+            values = self._views.requests(asked, self._t(request))
             return self._render_page(request, asked, "requests.html", "/requests", values, export=True)
         values = self._views.overview(asked, self._t(request))
         return self._render_page(request, asked, "overview.html", "/", values, export=True)
 
     def _export_rows(self, _: Request, asked: PageQuery) -> Response:
         rest = lines(self._sources.reader, asked.filters(), asked.sort or "worst")
-        try:
-            rows = chain(list(islice(rest, 1)), rest)  # invalid filters raise with the first row
-        except ValueError as error:
-            raise UnreadableAddressError(str(error)) from None
+        rows = chain(list(islice(rest, 1)), rest)  # invalid filters raise with the first row
         headers = {**PAGE_HEADERS, "Content-Disposition": 'attachment; filename="requests.jsonl"'}
         return StreamingResponse(iterate_in_threadpool(rows), media_type="application/jsonl", headers=headers)
 
@@ -279,11 +271,11 @@ class Pages:
     def _decide_gap(self, request: Request, fields: Mapping[str, str]) -> Response:
         gap, decide = request.path_params["gap"], self._sources.decide_gap
         if decide is None or not self._is_own(fields):
-            return self._message(request, 403, "gone", why=self._t(request)("form_expired"))
+            return self._message(request, 403, "not_done", why=self._t(request)("form_expired"))
         try:
             decide(gap, fields.get("state", ""))
         except ValueError as error:
-            return Response(f"{error}\n", 400, PAGE_HEADERS)
+            return self._message(request, 400, "not_done", why=self._t(request).query_error(str(error)))
         back = page_query_of(request.query_params).link("/gaps")
         return RedirectResponse(f"{back}#g{gap}", 303, headers=PAGE_HEADERS)
 

@@ -31,7 +31,7 @@ from ragmeter.serve.store.views import (
 )
 from ragmeter.serve.store.views import TrendPoint as StoredPoint
 
-from ._asked import PageQuery, UnreadableAddressError
+from ._asked import PageQuery
 from ._connect import SETUPS, connection_steps
 from ._golden import GoldenEntry
 from ._labels import Form
@@ -121,7 +121,7 @@ class Views:
         return self._services(replace(asked.filters(), service=None, workflow=None, segment=None, verdict=None))
 
     def overview(self, asked: PageQuery, words: Words) -> dict[str, Any]:
-        """Return the values of the overview. Raises UnreadableAddressError: the segment is unknown."""
+        """Return the values of the overview. Raises InvalidQueryError: the segment is unknown."""
         reader, overview, health = self._sources.reader, self._read(asked.filters()), self._health(asked)
         news, _ = self._news(asked, overview)
         judge = overview.judge
@@ -365,10 +365,7 @@ class Views:
         )
 
     def _health(self, asked: PageQuery) -> HealthView:
-        try:
-            return self._snapshots.get(self._sources.reader.health, asked.filters(), by=asked.by)
-        except ValueError as error:
-            raise UnreadableAddressError(str(error)) from None
+        return self._snapshots.get(self._sources.reader.health, asked.filters(), by=asked.by)
 
     def _read(self, filters: Filters, *, scores: bool = False) -> Overview:
         return self._snapshots.get(self._sources.reader.overview, filters, scores=scores, groups=False)

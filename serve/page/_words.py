@@ -2,7 +2,8 @@
 
 Names of scores, statuses, verdicts and drops are never translated, as people search for them; their meanings
 are. The texts are in ``words/*.json``, one file per language, with the same keys. Explanations of scores are
-stored in English: for another language its file has a text for each pattern of a clause.
+English, and so are error messages of queries: for another language its file has a text for each
+pattern of a clause.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import re
 from collections.abc import Mapping
 from functools import cache
 from importlib import resources
-from typing import Any
+from typing import Any, TypeAlias
 
 from ragmeter.exporters.change_words import LANGUAGES
 
@@ -32,6 +33,10 @@ _LONGEST = 3_000
 """Longest explanation that is translated, in characters; ragmeter's own are far shorter."""
 
 
+_Clauses: TypeAlias = Mapping[re.Pattern[str], str]
+"""Texts with places, by the pattern of what they translate."""
+
+
 class Words:
     """The texts of one language. Called with a key, it returns the text."""
 
@@ -40,11 +45,8 @@ class Words:
         """Code of the language."""
         self._words: Mapping[str, str | list[str]] = texts["words"]
         self._scores: Mapping[str, str] = texts["scores"]
-        clauses: Mapping[str, str] = texts.get("explanations", {})
-        self._clauses = {
-            re.compile(_PLACE.sub(lambda place: _IN_PLACE[place[0]], clause)): text
-            for clause, text in clauses.items()
-        }
+        self._explanations = _patterns(texts.get("explanations", {}))
+        self._queries = _patterns(texts.get("queries", {}))
 
     def __getitem__(self, key: str) -> str:
         """Return the translation of a key without placeholders."""
@@ -70,18 +72,17 @@ class Words:
 
     def explanation(self, said: str) -> str:
         """Return an explanation or reason in this language, clause by clause; others, as a judge's, stay."""
-        if not self._clauses or len(said) > _LONGEST:
+        return self._translated(said, self._explanations)
+
+    def query_error(self, said: str) -> str:
+        """Return the message of an `InvalidQueryError` in this language."""
+        return self._translated(said, self._queries)
+
+    def _translated(self, said: str, clauses: _Clauses) -> str:
+        if not clauses or len(said) > _LONGEST:
             return said
         between = "；" if self.language == "zh" else "; "
-        return between.join([self._clause(clause.lstrip()) for clause in _CLAUSES.findall(said)])
-
-    def _clause(self, clause: str) -> str:
-        for pattern, text in self._clauses.items():
-            found = pattern.fullmatch(clause)
-            if found is not None:
-                parts = [one.replace(" and ", ", ") if one[:1].isdigit() else one for one in found.groups()]
-                return text.format(*parts)
-        return clause
+        return between.join([_translated_clause(clause.lstrip(), clauses) for clause in _CLAUSES.findall(said)])
 
     def name(self, kind: str, name: str) -> str:
         """Return the text for one of ragmeter's names: of a ``code``, a ``score``; else the name, as a word."""
@@ -92,6 +93,22 @@ class Words:
         """Return the meaning of a status without a value; empty for other words."""
         found = self._words.get(f"status_{status}", "")
         return found if isinstance(found, str) else ""
+
+
+def _patterns(clauses: Mapping[str, str]) -> _Clauses:
+    return {
+        re.compile(_PLACE.sub(lambda place: _IN_PLACE[place[0]], clause)): text
+        for clause, text in clauses.items()
+    }
+
+
+def _translated_clause(clause: str, clauses: _Clauses) -> str:
+    for pattern, text in clauses.items():
+        found = pattern.fullmatch(clause)
+        if found is not None:
+            parts = [one.replace(" and ", ", ") if one[:1].isdigit() else one for one in found.groups()]
+            return text.format(*parts)
+    return clause
 
 
 @cache

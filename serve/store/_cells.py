@@ -116,6 +116,16 @@ class Cell:
             self.moments.add(other.moments.values())
 
 
+def joined(one: Cell | None, other: Cell) -> Cell:
+    """Return the sum of two cells, neither of which changes; of a single one, that itself."""
+    if one is None:
+        return other
+    whole = Cell(one.kind)
+    whole.add(one)
+    whole.add(other)
+    return whole
+
+
 def _add_counts(to: Counter[str], more: Mapping[str, int]) -> None:
     # Many times faster than `Counter.update`, which a page would call tens of thousands of times.
     for name, n in more.items():

@@ -12,7 +12,7 @@ from ragmeter.quality.turns import WORST, first_bad, verdict_of_turns
 from ._database import Database
 from ._lists import MAX_LIMIT, where_of
 from .health_views import bad_share
-from .views import ConversationPage, ConversationView, Filters, TurnView
+from .views import ConversationPage, ConversationView, Filters, InvalidQueryError, TurnView
 
 _MOST_TURNS = 20_000
 """Most requests to read."""
@@ -29,7 +29,7 @@ def conversations(
 ) -> ConversationPage:
     """Return conversations, the worst first; see `Reader.conversations`."""
     if not 1 <= limit <= MAX_LIMIT:
-        raise ValueError(f"limit is {limit}; allowed are 1 to {MAX_LIMIT}")
+        raise InvalidQueryError(f"limit is {limit}; allowed are 1 to {MAX_LIMIT}")
     where, given = where_of(filters, bounds, database.has_word)
     if conversation_id is not None:
         where, given = f"{where} AND r.conversation_id = ?", [*given, conversation_id]

@@ -21,7 +21,7 @@ from ._sums import Sums
 from ._tallies import OF_PERIOD
 from ._text_search import holding, patterns
 from .health_views import bad_share
-from .views import Filters, RequestPage, RequestRow, ScoreValue
+from .views import Filters, InvalidQueryError, RequestPage, RequestRow, ScoreValue
 
 MAX_LIMIT = 500
 LONGEST_RANGE_S = 366 * 86_400.0
@@ -71,7 +71,7 @@ class Lists:
     ) -> RequestPage:
         """Return a page; see `Reader.requests`."""
         if not 1 <= limit <= MAX_LIMIT:
-            raise ValueError(f"limit is {limit}; allowed are 1 to {MAX_LIMIT}")
+            raise InvalidQueryError(f"limit is {limit}; allowed are 1 to {MAX_LIMIT}")
         self._check(sort)
         after: Sequence[Any] | None = None
         list_name = [sort, grouped]
@@ -79,7 +79,7 @@ class Lists:
         if cursor is not None:
             said_name, bounds, after, before = _read_cursor(cursor)
             if said_name != list_name:
-                raise ValueError("the cursor is of a list in another order")
+                raise InvalidQueryError("the cursor is of a list in another order")
         if sort == "question":
             return self._by_question(filters, bounds, limit, after, before)
         one, two, joined, arguments = "0", _ZERO, "", list[Any]()
@@ -147,7 +147,7 @@ class Lists:
         names = {name for (name,) in self._database.execute("SELECT name FROM name WHERE sort = 'score'")}
         if sort not in names:
             choices = ", ".join(sorted(names)) or "none is known yet"
-            raise ValueError(f"sort is worst, question, newest, or the name of a score: {choices}")
+            raise InvalidQueryError(f"sort is worst, question, newest, or the name of a score: {choices}")
 
     def _by_question(
         self, filters: Filters, bounds: tuple[int, int], limit: int, after: Sequence[Any] | None, before: int
@@ -427,7 +427,7 @@ def _read_cursor(cursor: str) -> tuple[list[Any], tuple[int, int], list[Any], in
             raise ValueError("no place in a list")  # noqa: TRY301 -- as all that it cannot be
         place = list(name), bounds, [one, two, at, number], min(abs(int(before)), LATEST_MS)
     except (ValueError, TypeError, OverflowError, RecursionError) as error:
-        raise ValueError("the cursor was not issued by this server") from error
+        raise InvalidQueryError("the cursor was not issued by this server") from error
     if not 0 <= bounds[0] <= bounds[1] <= min(LATEST_MS, bounds[0] + _LONGEST_MS):
-        raise ValueError("the cursor was not issued by this server")
+        raise InvalidQueryError("the cursor was not issued by this server")
     return place

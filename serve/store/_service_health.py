@@ -28,7 +28,7 @@ from ._overview import Selection
 from ._sums import Sums
 from ._tallies import Alike, Tallies, VerdictBins
 from .health_views import DeploymentView, HealthView, LaneView, QuestionView, SignalView, bad_share
-from .views import Filters
+from .views import Filters, InvalidQueryError
 
 _RELEVANCE = ("lexical_context_relevance",)
 SIGNALS = (
@@ -60,11 +60,11 @@ class ServiceHealth:
         """Return the health of services in a period; see `Reader.health`.
 
         Raises:
-            ValueError: There is no segment `by`.
+            InvalidQueryError: There is no segment `by`.
         """
         by = by or ("service" if filters.service is None else "workflow")
         if by not in (known := {"service", "workflow", *OWN_SEGMENTS, *distinct_segments(database)}):
-            raise ValueError(f"by is one of {', '.join(sorted(known))}")
+            raise InvalidQueryError(f"by is one of {', '.join(sorted(known))}")
         from_ms, until_ms = bounds
         if filters.until_ms is None:
             until_ms = max(from_ms + 1, min(until_ms, int(self._clock() * 1000)))

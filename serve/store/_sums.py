@@ -1,9 +1,9 @@
 """The sums over any period, assembled from stored sums and rows not yet summed.
 
 Whole hours come from the rollups and, for deleted requests, from the archive; finished slots of later hours
-from the slots' rows. Slots and hours that have not changed since they were last read come from memory, as does
-the day before a page's period, as one entry; the rest is counted. So reloading the last hour costs only what
-has arrived since.
+from the slots' rows. Slots and hours that have not changed since they were last read come from memory, and what
+pages read as a whole, such as the day before their period, has entries of its own, which no hour displaces; the
+rest is counted. So reloading the last hour, or a day, costs only what has arrived since.
 """
 
 from __future__ import annotations
@@ -26,13 +26,18 @@ Part: TypeAlias = tuple[int, int, Cells]
 """Beginning and end of a period, and its sums."""
 Key: TypeAlias = tuple[Hashable, ...]
 """What was summed, and last the choice of scores."""
+_Table: TypeAlias = BoundedTable[Key, tuple[tuple[object, ...], Cells]]
 _HourState: TypeAlias = tuple[int | None, Known | None]
 """The generation of an hour, None without requests, and the known names if requests of it were deleted."""
 
 _REMEMBERED = 400
-"""Most cached slots, hours and days."""
-_MOST_CELLS = 32_000
-"""Most cells in all cached entries together, 0.8 KB each."""
+"""Most cached slots and hours, and most cached periods."""
+_MOST_CELLS = 40_000
+"""Most cells in all cached slots and hours together, 0.8 KB each."""
+_MOST_OF_ONE = _MOST_CELLS // 32
+"""Most cells of a cached slot or hour: larger ones would evict each other each time a day is read."""
+_MOST_IN_PERIODS = 12_000
+"""Most cells in all cached periods together."""
 _NEAR = 6
 """Uncached slots at most this far apart (half an hour) are counted together with those in between."""
 _TOGETHER = 3
@@ -45,48 +50,58 @@ class Sums:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._known = BoundedTable[Key, tuple[tuple[object, ...], Cells]](
-            max_entries=_REMEMBERED, max_size=_MOST_CELLS, keep_newest=True
+        self._parts: _Table = BoundedTable(max_entries=_REMEMBERED, max_size=_MOST_CELLS)
+        self._periods: _Table = BoundedTable(
+            max_entries=_REMEMBERED, max_size=_MOST_IN_PERIODS, keep_newest=True
         )
 
     def between(self, database: Database, from_ms: int, until_ms: int, keep: Keep = ALL) -> Cells:
         """Return the sums between two moments, the second excluded.
 
-        The hours before the newest one are cached as one entry.
+        The hours before the newest one are cached as one entry, and so are the slots before and after them.
         """
         whole = Cells()
         shared = keep.shared
-        hours = self.settled_hours(database, from_ms, until_ms)
-        if hours is not None:
-            slots = (hours[0] // SLOT_MS, hours[1] // SLOT_MS)
-            state = database.execute(
-                "SELECT count(*), CAST(sum(generation) AS BIGINT) FROM slot WHERE slot >= ? AND slot < ?", slots
-            ).fetchone()
-            (archived,) = database.execute(
-                "SELECT count(*) FROM archive WHERE hour >= ? AND hour < ?",
-                (hours[0] // HOUR_MS, hours[1] // HOUR_MS),
-            ).fetchone()
-            names = known_names(database) if archived else None
-            known = self._cached(
-                ("hours", *hours, shared),
-                (*state, archived, names),
-                lambda: _together(self.parts(database, *hours, shared)),
-            )
-            for _, _, cells in self.parts(database, from_ms, hours[0], shared):
+        newest = self._newest(database, until_ms)
+        hours = self.settled_hours(database, from_ms, until_ms) or ()
+        moments = {from_ms, until_ms, *hours, min(until_ms, max(from_ms, newest * SLOT_MS))}
+        for since, until in pairwise(sorted(moments)):
+            if until <= newest * SLOT_MS:
+                whole.add(self._settled(database, since, until, shared), keep)
+                continue
+            for _, _, cells in self.parts(database, since, until, shared):
                 whole.add(cells, keep)
-            whole.add(known, keep)
-            from_ms = hours[1]
-        for _, _, cells in self.parts(database, from_ms, until_ms, shared):
-            whole.add(cells, keep)
         return whole
+
+    def _settled(self, database: Database, from_ms: int, until_ms: int, keep: Keep) -> Cells:
+        """Return the sums of a period, cached while nothing in it changes."""
+        state = database.execute(
+            "SELECT count(*), CAST(sum(generation) AS BIGINT) FROM slot WHERE slot >= ? AND slot < ?",
+            (from_ms // SLOT_MS, -(-until_ms // SLOT_MS)),
+        ).fetchone()
+        (archived,) = database.execute(
+            "SELECT count(*) FROM archive WHERE hour >= ? AND hour < ?",
+            (from_ms // HOUR_MS, -(-until_ms // HOUR_MS)),
+        ).fetchone()
+        names = known_names(database) if archived else None
+        return self._cached(
+            ("period", from_ms, until_ms, keep),
+            (*state, archived, names),
+            lambda: _together(self.parts(database, from_ms, until_ms, keep)),
+        )
 
     def settled_hours(self, database: Database, from_ms: int, until_ms: int) -> tuple[int, int] | None:
         """Return beginning and end of the whole hours before the newest one, or None if they are few."""
+        newest = self._newest(database, until_ms)
+        first, end = -(-from_ms // HOUR_MS), min(newest // SLOTS, until_ms // HOUR_MS)
+        return (first * HOUR_MS, end * HOUR_MS) if end - first >= _TOGETHER else None
+
+    def _newest(self, database: Database, until_ms: int) -> int:
+        """Return the newest slot with requests before a moment, or 0."""
         (newest,) = database.execute(
             "SELECT max(slot) FROM slot WHERE slot < ?", (-(-until_ms // SLOT_MS),)
         ).fetchone()
-        first, end = -(-from_ms // HOUR_MS), min((newest or 0) // SLOTS, until_ms // HOUR_MS)
-        return (first * HOUR_MS, end * HOUR_MS) if end - first >= _TOGETHER else None
+        return newest or 0
 
     def day_before(self, database: Database, at_ms: int, keep: Keep = ALL) -> Cells:
         """Return the sums of the day before a moment, in whole hours; in a store's first hour, in slots."""
@@ -208,25 +223,27 @@ class Sums:
                 yield at, end, cells
 
     def _cached(self, key: Key, state: tuple[object, ...], count: Callable[[], Cells]) -> Cells:
-        """Return sums from the cache if their data is unchanged, else count and cache them.
+        """Return the sums of a period from the cache if their data is unchanged, else count and cache them.
 
         The result must not be modified.
         """
-        cells = self._recall(key, state)
+        cells = self._recall(key, state, self._periods)
         if cells is None:
             cells = count()
-            self._remember(key, state, cells)
+            with self._lock:
+                self._periods.put(key, (state, cells), len(cells.scores))
         return cells
 
-    def _recall(self, key: Key, state: tuple[object, ...]) -> Cells | None:
+    def _recall(self, key: Key, state: tuple[object, ...], table: _Table | None = None) -> Cells | None:
         # Sums of everything serve any narrower choice, too.
         with self._lock:
-            found = self._known.get(key), self._known.get((*key[:-1], ALL))
+            found = [(table or self._parts).get(one) for one in (key, (*key[:-1], ALL))]
         return next((known[1] for known in found if known is not None and known[0] == state), None)
 
     def _remember(self, key: Key, state: tuple[object, ...], cells: Cells) -> None:
-        with self._lock:
-            self._known.put(key, (state, cells), len(cells.scores))
+        if len(cells.scores) <= _MOST_OF_ONE:
+            with self._lock:
+                self._parts.put(key, (state, cells), len(cells.scores))
 
 
 def _has_summed_slots(database: Database, hour: int) -> bool:

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple, TypeVar
 from ragmeter.metrics import RagmeterError
 from ragmeter.quality.corpus.view import ChunkReport
 from ragmeter.quality.objectives import Objectives
+from ragmeter.quality.segments import OTHER
 from ragmeter.watch.change import Change
 
 from ._cells import ALL, CellKey, Cells, Keep
@@ -26,7 +27,7 @@ from ._facets import facets
 from ._gap_list import GAPS_RANGE_S, GapMembers, gaps, with_states
 from ._lists import LATEST_MS, LONGEST_RANGE_S, Lists, where_of
 from ._measured import MeasuredScore, in_order
-from ._names import distinct_segments
+from ._names import BOUNDS, distinct_segments
 from ._novelty import SLACK_MS, new_in
 from ._outages import outages
 from ._overview import Known, Mean, Selection, judge_use, summaries, trends, with_prefix
@@ -45,6 +46,7 @@ from .views import (
     Filters,
     GapPage,
     GapView,
+    InvalidQueryError,
     JudgeOutage,
     Overview,
     RequestPage,
@@ -136,7 +138,7 @@ class Reader:
         first.
         """
         filters = Filters(range_s=range_s)
-        with self._reading() as database:
+        with self._reading(filters) as database:
             cells = self._sums.between(database, *self.bounds(filters))
             chosen = Selection(cells, filters, Objectives(self._objectives()))
             return chosen.estimates(distinct_segments(database))
@@ -150,7 +152,7 @@ class Reader:
             groups: Whether to return `Overview.groups`; only with scores.
         """
         from_ms, until_ms = self.bounds(filters)
-        with self._reading() as database:
+        with self._reading(filters) as database:
             distinct = distinct_segments(database)
             keep = Keep(frozenset({filters.segment or ""}))
             together, parts = with_part(
@@ -223,7 +225,7 @@ class Reader:
             by: The kind of lanes: ``service``, ``workflow``, or a segment; empty: services, or the workflows
                 of a single service.
         """
-        with self._reading() as database:
+        with self._reading(filters) as database:
             return self._health.read(database, filters, self.bounds(filters), by)
 
     def now(self) -> float:
@@ -245,7 +247,7 @@ class Reader:
 
     def trends(self, filters: Filters = _LAST_HOUR) -> Mapping[MeasuredScore, Sequence[TrendPoint]]:
         """Return only `ScoreSummary.trend`, of one service, by score and measurement."""
-        with self._reading() as database:
+        with self._reading(filters) as database:
             keep = Keep(frozenset({filters.segment or ""}))
             added = list(self._sums.parts(database, *self.bounds(filters), keep))
             distinct = distinct_segments(database)
@@ -273,10 +275,10 @@ class Reader:
             grouped: Whether the requests of one question are a single line, for the worst of them.
 
         Raises:
-            ValueError: The cursor is of another list, or the limit is out of bounds.
+            InvalidQueryError: The cursor is of another list, or the limit is out of bounds.
         """
         members = self._members(filters)
-        with self._reading() as database:
+        with self._reading(filters) as database:
             return Lists(database, self._sums, members).page(
                 filters, self.bounds(filters), sort=sort, limit=limit, cursor=cursor, grouped=grouped
             )
@@ -285,16 +287,16 @@ class Reader:
         """Return the facets of a list, each value counted under all other filters.
 
         Raises:
-            ValueError: As `requests`.
+            InvalidQueryError: As `requests`.
         """
         members = self._members(filters)
-        with self._reading() as database:
+        with self._reading(filters) as database:
             return facets(database, self._tallies, filters, self.bounds(filters), self._now_ms(), members)
 
     def _members(self, filters: Filters) -> Collection[str]:
-        """Return the ids of a gap's requests. Raises ValueError: a search without stored texts."""
+        """Return the ids of a gap's requests. Raises InvalidQueryError: a search without stored texts."""
         if filters.search and not self._texts:
-            raise ValueError("q searches in texts, and this server keeps none: it runs with --no-text")
+            raise InvalidQueryError("q searches in texts, and this server keeps none: it runs with --no-text")
         if filters.gap is None:
             return ()
         return self._gap_list(_OF_GAPS)[1].get(filters.gap, frozenset())
@@ -361,7 +363,7 @@ class Reader:
                     failed = known.reading.exception() is not None
                     before = known.before if failed else known.reading.result()
                 hurry = threading.Event()
-                reading = self._slow_thread.submit(self._read, read, hurry)
+                reading = self._slow_thread.submit(self._read, read, filters, hurry)
                 known = self._slow[key] = _SlowReading(now, reading, hurry, before)
         if not known.reading.done() and not self._is_small():
             earlier: T | None = meanwhile if known.before is None else known.before
@@ -376,9 +378,9 @@ class Reader:
             raise
         return found
 
-    def _read(self, read: Callable[[Database], T], hurry: threading.Event) -> T:
+    def _read(self, read: Callable[[Database], T], filters: Filters, hurry: threading.Event) -> T:
         hurry.wait(_ASIDE_S)
-        with self._reading() as database:
+        with self._reading(filters) as database:
             return read(database)
 
     def _is_small(self) -> bool:
@@ -406,9 +408,9 @@ class Reader:
             asked_again: Whether to look for turns that repeat the previous question, by their phrases.
 
         Raises:
-            ValueError: The limit is out of bounds.
+            InvalidQueryError: The limit is out of bounds.
         """
-        with self._reading() as database:
+        with self._reading(filters) as database:
             bounds = self.bounds(filters)
             return conversations(
                 database, filters, bounds, limit=limit, conversation_id=conversation_id, asked_again=asked_again
@@ -435,7 +437,7 @@ class Reader:
 
     def outages(self, filters: Filters = _LAST_HOUR) -> tuple[JudgeOutage, ...]:
         """Return the periods in which the judge failed, in order of time; the last fifty."""
-        with self._reading() as database:
+        with self._reading(filters) as database:
             return outages(database, filters, self.bounds(filters))
 
     def received(self, since: float, until: float) -> Iterator[ReceivedSlot]:
@@ -491,12 +493,27 @@ class Reader:
         return int(count)
 
     @contextmanager
-    def _reading(self) -> Iterator[Database]:
+    def _reading(self, filters: Filters = _LAST_HOUR) -> Iterator[Database]:
         try:
             with self._home.moment() as database:
+                _check_names(database, filters)
                 yield database
         except self._home.errors as error:
             raise UnreadableStoreError(f"the store cannot be read just now: {self._home.why(error)}") from error
+
+
+def _check_names(database: Database, filters: Filters) -> None:
+    """Raise InvalidQueryError for a name that is counted as `OTHER`, of which nothing is known by itself."""
+    for sort, name in (("service", filters.service), ("workflow", filters.workflow)):
+        if not name or name == OTHER:
+            continue
+        n, known = database.execute(
+            "SELECT count(*), count(CASE WHEN name = ? THEN 1 END) FROM name WHERE sort = ?", (name, sort)
+        ).fetchone()
+        if not known and n >= BOUNDS[sort]:
+            raise InvalidQueryError(
+                f"{sort} is none of the first {n}, which are told apart; the rest is together: {sort}={OTHER}"
+            )
 
 
 def _last_ms(database: Database) -> int | None:

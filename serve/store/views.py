@@ -22,6 +22,10 @@ from .health_views import BadShare, bad_share
 """The description of the API takes the description of each field from its docstring here."""
 
 
+class InvalidQueryError(ValueError):
+    """A filter, or another part of a query, has an invalid value; the message names the valid ones."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Filters:
     """The filters that select requests."""

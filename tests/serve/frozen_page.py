@@ -33,6 +33,7 @@ from ragmeter.serve.store.views import (
     GapPage,
     GapView,
     Group,
+    InvalidQueryError,
     ItemView,
     JudgeOutage,
     JudgeUse,
@@ -360,7 +361,7 @@ class FrozenReader:
 
     def health(self, filters, *, by=""):
         if by and by not in {"service", "workflow", "retriever", *self._overview.segments}:
-            raise ValueError(f"by is one of {', '.join(sorted(self._overview.segments))}, retriever")
+            raise InvalidQueryError(f"by is one of {', '.join(sorted(self._overview.segments))}, retriever")
         return replace(self._health, lanes=self._health.lanes if self._overview.requests else ())
 
     def shadows(self, service):
@@ -376,7 +377,7 @@ class FrozenReader:
     def requests(self, filters, *, sort="worst", limit=50, cursor=None, grouped=False):
         self.asked.append((filters, sort, cursor, grouped))
         if cursor not in (None, "more"):
-            raise ValueError("before is no cursor of ours")
+            raise InvalidQueryError("before is no cursor of ours")
         return RequestPage(requests=self._rows, next=None if cursor else "more", total=len(self._rows))
 
     def facets(self, filters):

@@ -9,9 +9,9 @@ from opentelemetry.proto.common.v1.common_pb2 import AnyValue
 from stored import dropped, store
 
 from ragmeter.exporters import semconv
-from ragmeter.serve.store import _names
+from ragmeter.serve.store import _names, _sums
 from ragmeter.serve.store._gap_list import MOST_DECIDED
-from ragmeter.serve.store.views import Filters
+from ragmeter.serve.store.views import Filters, InvalidQueryError
 
 MANY = 260
 OF_ONE_REQUEST = {
@@ -160,6 +160,41 @@ def test_an_overview_of_many_names_costs_no_more_than_one_of_as_many_as_are_told
     assert costs[280] < 1.1 * costs[70]
 
 
+@pytest.mark.parametrize(("sort", "letter"), [("service", "s"), ("workflow", "w")])
+def test_a_name_that_is_counted_with_others_is_answered_with_where_its_requests_are(tmp_path, sort, letter):
+    with store(tmp_path / "s.db", clock=lambda: 10**9 + 60) as kept:
+        for number in range(70):
+            kept.take(request_of(number))
+        reader, first, last = kept.reader(), Filters(**{sort: f"{letter}0"}), Filters(**{sort: f"{letter}69"})
+
+        assert reader.requests(first).total == reader.overview(first).requests == 1
+        assert reader.requests(Filters(**{sort: "other"})).total == 70 - _names.BOUNDS[sort]
+        for look in (
+            reader.overview, reader.health, reader.requests, reader.facets, reader.conversations, reader.chunks, reader.gaps,
+        ):  # fmt: skip
+            with pytest.raises(InvalidQueryError, match=f"{sort} is none of the first .*: {sort}=other"):
+                look(last)
+
+
+def test_a_day_with_more_sums_than_hours_are_kept_of_is_not_summed_again_for_every_look(tmp_path, monkeypatch):
+    monkeypatch.setattr(_sums, "_MOST_CELLS", 100)
+    now = [10.0**9]
+    with store(tmp_path / "s.db", clock=lambda: now[0]) as kept:
+        sender = Sender(kept, now)
+        for hour in range(14):
+            now[0] += 3_600
+            for service in range(6):
+                sender.send([0], scores=5, run=f"{hour}-{service}", service=f"s{service}")
+            sender.after(0)
+        reader, day = kept.reader(), Filters(range_s=86_400.0)
+        first = calls(lambda: reader.overview(day))
+        reader.health(day)
+        reader.overview(day)
+
+        assert calls(lambda: reader.health(day)) < first / 15
+        assert calls(lambda: reader.overview(day, scores=False, groups=False)) < first / 15
+
+
 MONTH = Filters(range_s=30 * 86_400)
 
 
@@ -169,11 +204,15 @@ class Sender:
     def __init__(self, kept, now):
         self.kept, self.now = kept, now
 
-    def send(self, numbers, **how):
+    def send(self, numbers, run="", service="", **how):
         for number in numbers:
             request = request_of(number, **how)
             (group,) = request.resource_spans
             span = group.scope_spans[0].spans[0]
+            if run:
+                group.resource.attributes[0].value.string_value = service
+                span.attributes[0].value.string_value = run
+                span.trace_id, span.span_id = run.zfill(16).encode(), run.zfill(8).encode()
             span.start_time_unix_nano = int(self.now[0] * 1e9) - 10**9
             span.end_time_unix_nano = int(self.now[0] * 1e9)
             for event in span.events:

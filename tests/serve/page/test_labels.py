@@ -53,7 +53,10 @@ def test_what_is_decided_of_a_gap_is_kept_and_a_form_of_elsewhere_is_not_taken()
     def answered(**fields):
         return pages.post("/gaps/0a0b0c0d?service=library", data=fields)
 
-    assert answered(form="guessed", state="closed").status_code == 403
+    refused = answered(form="guessed", state="closed")
+    assert refused.status_code == 403
+    assert "This was not done" in refused.text
+    assert "the form is from before the server" in refused.text
     assert decided == []
     response = answered(form=secret, state="closed")
     assert (response.status_code, response.headers["location"]) == (303, "/gaps?service=library#g0a0b0c0d")

@@ -446,6 +446,23 @@ class TestList:
         assert response.status_code == 400
         assert "sort is worst, question, newest, or the name of a score: context_count" in seen(response)
 
+    @pytest.mark.parametrize("code", ["ru", "zh"])
+    @pytest.mark.parametrize(
+        "query",
+        ["range=2h", "verdict=ugly", "since=now", "seg=zh", "question=1", "gap=1", "low=much", "sort=nonsense", "before=x",
+         "q=word"],
+    )  # fmt: skip
+    def test_why_an_address_cannot_be_read_is_said_in_the_language_of_the_page(self, code, query):
+        with store(texts=query != "q=word") as kept:
+            kept.export(scored(2))
+            reader = kept.reader()
+            said, english = (client(reader).get(f"/requests?{query}&lang={one}") for one in (code, "en"))
+        (why,) = re.findall("This address cannot be answered (.*?) Overview", seen(english))
+
+        assert said.status_code == english.status_code == 400
+        assert why not in seen(said)
+        assert query.partition("=")[0] in seen(said)
+
     def test_a_segment_that_no_one_knows_is_answered_with_those_that_there_are(self):
         unknown = client().get("/?by=nonsense")
 
