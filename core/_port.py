@@ -21,7 +21,7 @@ from ._runtime.threads import start_elsewhere, taking
 from .metrics._process import fork
 from .pipeline.ending import PipelineEnding, keep_watch
 from .pipeline.late import Amendment
-from .pipeline.line import Pipeline
+from .pipeline.pipeline import Pipeline
 from .pipeline.sampling import Candidate, Chances
 from .pipeline.scoring import Offer, UnseenRetrieval
 from .quality.objectives import Objectives

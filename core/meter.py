@@ -23,7 +23,7 @@ from ._quality_verbs import QualityVerbs
 from .pipeline._admission import Admission
 from .pipeline.counting import Counting
 from .pipeline.late import Amendment, feedback_score, request_key
-from .pipeline.line import Pipeline
+from .pipeline.pipeline import Pipeline
 from .pipeline.sampling import Candidate, check_cascade
 from .pipeline.scoring import MetricSet, Preparation
 from .quality.estimates import Estimate, Estimates

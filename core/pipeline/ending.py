@@ -26,7 +26,7 @@ from ragmeter._runtime.queue import remaining
 if TYPE_CHECKING:
     from ragmeter._port import MeterPort
 
-    from .line import Pipeline
+    from .pipeline import Pipeline
 
 logger = logging.getLogger("ragmeter")
 

@@ -116,7 +116,7 @@ def test_no_interrupt_within_a_flush_leaves_a_request_in_flight_for_good(scoring
         if one.struck is None:
             break
         struck.add(Path(one.struck).name)
-    assert {"line.py", "queue.py", "exporting.py"} <= struck
+    assert {"pipeline.py", "queue.py", "exporting.py"} <= struck
     stats = meter.stats()
     assert (stats.in_flight, stats.dropped, stats.exported) == (0, {}, moment)
     meter.shutdown(60)
@@ -138,7 +138,7 @@ def test_an_interrupted_shutdown_is_taken_up_by_the_next():
         if one.struck is None:
             break
         struck.add(Path(one.struck).name)
-    assert {"line.py", "queue.py", "exporting.py", "meter.py"} <= struck
+    assert {"pipeline.py", "queue.py", "exporting.py", "meter.py"} <= struck
 
 
 @pytest.mark.parametrize("scoring", ["thread", "process"])
@@ -182,7 +182,7 @@ def test_an_interrupt_while_the_oldest_is_dropped_loses_none():
     meter.submit(sample)
     struck = set()
     for moment in count(1):
-        with Interrupting(moment, ("queue.py", "line.py", "stats.py")) as one:
+        with Interrupting(moment, ("queue.py", "pipeline.py", "stats.py")) as one:
             meter.submit(sample)
         if one.struck is None:
             break
@@ -190,7 +190,7 @@ def test_an_interrupt_while_the_oldest_is_dropped_loses_none():
         meter.submit(sample)
         stats = meter.stats()
         assert (stats.in_flight, stats.queue_size) == (2, 1), moment
-    assert struck == {"queue.py", "line.py", "stats.py"}
+    assert struck == {"queue.py", "pipeline.py", "stats.py"}
     go.set()
     assert meter.flush(60)
     stats = meter.stats()

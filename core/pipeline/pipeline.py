@@ -1,4 +1,4 @@
-"""The pipeline: the stages of a request after it was offered.
+"""The pipeline: the stations of a request after it was offered.
 
 The meter owns one pipeline. A scoring thread builds each run and computes the free metrics; the judge's loop
 adds the judged ones; a run waits for those at most ``hold_s`` and is then exported without. Every request
