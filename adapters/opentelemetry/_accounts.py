@@ -67,19 +67,18 @@ def unheard_of(reads: Sequence[Read], calls: Sequence[Step], *, is_divided: bool
     first = (models or tools or reads)[0]
     # A request that embeds and calls a model may search; one that writes into a store does not.
     fills = is_writing if models else is_indexing
-    # Tools without a recorded output give no information, named or not.
-    silent = tools and all(read.reader.result(read.span) is None for read in tools)
+    # Tools without a recorded output give no information, named or not. One that failed has none.
+    ended = [read for read in tools if not read.span.failed]
+    silent = ended and all(read.reader.result(read.span) is None for read in ended)
     if not tools and any(fills(read.span) for read in reads):
         reason = "indexing"
     elif not models:
         reason = "content_off" if silent else "no_model_call"
     elif is_divided is False:
         reason = "prompt_not_divided"
-    elif not any(call.sent for call in calls):
+    elif not any(call.sent for call in calls) and not all(read.span.failed for read in models):
         reasons = {call.messages.reason for call in calls if isinstance(call.messages, Unknown)}
-        reason = (
-            "redacted" if "redacted" in reasons else "truncated" if "truncated" in reasons else "content_off"
-        )
+        reason = next((one for one in ("redacted", "truncated") if one in reasons), "content_off")
     elif not tools and all(is_unanswered(read.span) for read in models):
         reason = "no_reply"
     elif tools:

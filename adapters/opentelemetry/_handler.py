@@ -206,11 +206,14 @@ class RagMeterSpanProcessor(SpanProcessor):
                 self._notes.append(note)
 
     def force_flush(self, timeout_millis: int = 30_000) -> bool:
-        """Offer received requests to the meter, complete or not; ``meter.flush()`` then awaits the scores."""
-        # Scores are not awaited: a meter that flushes has its providers flush, too.
-        return self._drain(time.monotonic() + timeout_millis / 1000)
+        """Offer the received requests to the meter; ``meter.flush()`` then awaits the scores.
 
-    def _drain(self, deadline: float) -> bool:
+        Not those that still run, as far as their spans say: Strands flushes at the end of every span.
+        """
+        # Scores are not awaited: a meter that flushes has its providers flush, too.
+        return self._drain(time.monotonic() + timeout_millis / 1000, running=False)
+
+    def _drain(self, deadline: float, *, running: bool = True) -> bool:
         """Offer the received requests; return False if another thread did so until `deadline` (monotonic)."""
         with self._read_guard:
             held = deque[bool]()
@@ -218,7 +221,7 @@ class RagMeterSpanProcessor(SpanProcessor):
                 held.extend(taking(self._reading, deadline - time.monotonic()))
                 if held:
                     self._read()
-                    self._assembler.drain()
+                    self._assembler.drain(running=running)
             finally:
                 if held:
                     self._reading.release()
@@ -229,7 +232,7 @@ class RagMeterSpanProcessor(SpanProcessor):
         """Offer the received requests, and flush the meter. Spans that end later are ignored."""
         self._stopped = True
         self._bell.ring()
-        self.force_flush()
+        self._drain(time.monotonic() + _EXIT_S)
         with self._read_guard:
             self._meter.flush(_EXIT_S)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from ragmeter.adapters.reading.prompt_documents import asked_in, stands_in
@@ -18,6 +18,14 @@ class RequestQuestion:
 
     question: str | None
     hidden: bool = False
+
+    def apart_from(self, texts: Iterable[str | None], calls: Sequence[Step]) -> RequestQuestion:
+        """Return what is asked in a question that is a whole prompt, with a document of the request in it."""
+        whole = self.question or ""
+        if not any(text and len(text) > 20 and text in whole for text in texts):
+            return self
+        asked = asked_in(calls)
+        return self if asked is None else RequestQuestion(asked)
 
     @classmethod
     def of(

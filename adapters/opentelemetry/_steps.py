@@ -47,7 +47,7 @@ def call_of(read: Read, limit: CutLength) -> Step:
 
 
 def calls_of(models: Sequence[Read], limit: CutLength, members: Iterable[Read]) -> list[Step]:
-    """Return the model calls; the last may reply by the arguments of a function that never runs."""
+    """Return the model calls; the last may reply by a function that never runs, or gives its argument back."""
     calls = [call_of(read, limit) for read in models]
     by_id = {call.id: call for call in calls}
     for place, (read, call) in enumerate(zip(models, calls, strict=True)):
@@ -57,11 +57,12 @@ def calls_of(models: Sequence[Read], limit: CutLength, members: Iterable[Read]) 
             text = call.sent[0].text
             if all(message.text in text for message in outer.sent):
                 calls[place] = replace(call, messages=outer.messages)
-    ran = {read.reader.tool_name(read.span) for read in members if read.role == "tool"}
+    tools = (read for read in members if read.role == "tool")
+    ran = {read.reader.tool_name(read.span): read.reader.result(read.span) for read in tools}
     last = max(range(len(calls)), key=lambda place: calls[place].ended_ns, default=None)
     if last is not None and isinstance(calls[last].said, Unknown):
         name, form = function_in(models[last])
-        if name not in ran and mapping_of(form).keys() & _ANSWERS:
+        if mapping_of(form).keys() & _ANSWERS and ran.get(name, answer_in(form)) == answer_in(form):
             calls[last] = replace(calls[last], said=answer_in(form))
     return calls
 

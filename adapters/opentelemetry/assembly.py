@@ -245,11 +245,13 @@ class TraceAssembler:
                 self._forget(key)
         self._hand_over(done)
 
-    def drain(self) -> None:
-        """Deliver all stored traces, complete or not."""
+    def drain(self, *, running: bool = True) -> None:
+        """Deliver all stored traces, complete or not, or only those without a parent that is still to end."""
         with self._lock:
             now = self._clock()
-            done = [self._close(key, now) for key in tuple(self._open)]
+            done = [
+                self._close(key, now) for key, one in tuple(self._open.items()) if running or not one.awaited
+            ]
         self._hand_over(done)
 
     def forget(self, traces: Iterable[str]) -> None:

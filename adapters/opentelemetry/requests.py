@@ -254,8 +254,8 @@ class _Finder:
         steps = [read for span in path if (read := self._reads.get(span.span_id)) is not None]
         failed = self._is_failure(request, members, first)
         calls = calls_of(models, self._cut, members)
-        asked = RequestQuestion.of(steps, seen, models, calls)
         texts = [item.text for one in seen for item in one.documents.items]
+        asked = RequestQuestion.of(steps, seen, models, calls).apart_from(texts, calls)
         answer, answer_hidden = self._answer(request, models, calls, asked.question, texts)
         if request is None and not models and not answer_hidden:
             answer = first.reader.answer_beside(first.span)
@@ -511,6 +511,7 @@ class _Finder:
             self.unheard.append(note)
             return None
         contexts = shown.documents if shown is not None and full else ()
+        asked = asked.apart_from([item.text for item in contexts], calls)
         failed = first.failed
         speakers = speakers_of(calls, answer) if span is None else []
         return FoundRequest(

@@ -9,12 +9,11 @@ from typing import Any
 
 
 def parsed(text: str) -> object:
-    """Return the object or list in a text of JSON, JSON lines or Python literals; None for any other text."""
-    lines = text.split("\n") if text[:1] + text[-1:] == "{}" else []
-    if len(lines) > 1 and all(line[:1] + line[-1:] == "{}" for line in lines):
-        text = f"[{','.join(lines)}]"
+    """Return the object or list in a text of JSON or Python, or the objects in several lines; else None."""
     if text[:1] + text[-1:] not in {"{}", "[]"}:
         return None
+    joined, several = _BETWEEN_OBJECTS.subn(",", text) if text[0] == "{" else (text, 0)
+    text = f"[{joined}]" if several else text
     try:
         return json.loads(text, strict=False)
     except (ValueError, RecursionError):
@@ -22,6 +21,8 @@ def parsed(text: str) -> object:
         return None if found is text else found
 
 
+_BETWEEN_OBJECTS = re.compile(r"(?<=\})\s*\n(?=\{)")
+"""In JSON lines, and in the blocks of text into which MCP divides a list."""
 _MAX_LITERAL = 1_000_000
 """Maximum characters of a Python list that are read."""
 _LITERAL = re.compile(r"""\[[\[{'"(\]]|\{['"]|\(['"{)]|[\[(]+[A-Z]\w*\([a-z_]\w*=""")

@@ -18,7 +18,7 @@ from ragmeter.settings.options import rules_in_environment
 from .fields import FIELD_NAMES
 from .layout import pieces_of
 from .letters import letters_of, weight_of
-from .literals import literal_in
+from .literals import literal_in, parsed
 from .values import Document, documents_in, is_hidden, is_repr, messages_in, opened
 
 
@@ -121,13 +121,18 @@ def tool_for(name: str, tools: Iterable[RetrievalTool], *, is_span: bool = False
     return next((tool for tool in tools if tool.is_span is is_span and fnmatchcase(name, tool.name)), None)
 
 
-_ERROR = re.compile(r"\s*(?:[\w.]*(?:Error|Exception)\s*[:(]|Traceback \(most recent)")
+_ERROR = re.compile(
+    r"\s*(?:[\w.]*(?:Error|Exception)\s*[:(]|Traceback \(most recent|"
+    r"(?:An error (?:has )?occurred|Error) (?:while )?[a-z]+ing (?:the )?(?:tool|function)\b)"
+)
 _WRAPPED = ("result", "output", "content", "text", "response", "results")
 
 
 def cut(result: Any, tool: RetrievalTool) -> tuple[Document, ...] | None:
     """Return the documents in a tool's result; None if its shape is unknown."""
     value = literal_in(opened(result))
+    if isinstance(value, str):
+        value = parsed(value.strip()) or value
     if tool.names_fields and not is_hidden(value):
         return _documents_in_records(value, tool)
     if isinstance(value, str):

@@ -251,6 +251,9 @@ def _gave(output, *, by="RETRIEVER"):
             "<NodeWithScore(node=TextNode(id_=two), score=0.9)>",
         ],
         "ConnectionError: the index did not answer in ten seconds",
+        "Error executing tool search: the index did not answer in ten seconds",
+        "Error while decoding function arguments: invalid syntax\n\nPlease send JSON and try it again.",
+        "An error occurred while running the tool. Please try again. Error: no index of that name",
         [{"title": "Returns"}, {"n": 3}],
     ],
 )

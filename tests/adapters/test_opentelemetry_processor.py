@@ -116,6 +116,21 @@ def test_a_request_of_one_call_is_judged_on_that_calls_span(traced):
     assert scores.parent.span_id == call.get_span_context().span_id
 
 
+def test_a_request_that_runs_while_its_provider_is_flushed_stays_whole(traced):
+    """Strands' agents flush at the end of every span."""
+    with traced.tracer.start_as_current_span("qa", attributes={KIND: "CHAIN"}) as request:
+        request.set_attributes({"input.value": "Why?", "output.value": "Because it rains."})
+        with traced.tracer.start_as_current_span("retrieve", attributes={KIND: "RETRIEVER"}) as found:
+            found.set_attribute("retrieval.documents.0.document.content", "It rains.")
+        traced.provider.force_flush()
+    traced.provider.force_flush()
+
+    [result] = traced.results()
+
+    assert (result.sample.question, result.sample.answer) == ("Why?", "Because it rains.")
+    assert [one.text for one in result.sample.contexts] == ["It rains."]
+
+
 def test_our_own_spans_are_not_taken_in(traced):
     traced.ask()
 
