@@ -29,6 +29,11 @@ _BREAKING = re.compile(
 )
 # Escaped once or repeatedly.
 _ENTITY = re.compile(r"&(?:amp;|#0*38;|#[xX]0*26;)*(#\d{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Za-z0-9]{1,30});")
+_ESCAPED = re.compile(r"(?:\\u(?!00[0-7])[0-9a-fA-F]{4})+")
+_ESCAPED_IN_JSON = re.compile(r'\\(?:[nrt]|(["/\\]))')
+_COMMAND = re.compile(r"\\(?:text(?:bf|it|rm|tt|sf)?|emph|math(?:bf|it|rm)|boxed|underline)\{([^{}]{0,300})\}")
+_SIGN = re.compile(r"\\([$%&#_*])")
+"""Commands of LaTeX that only change the looks, and signs escaped there or in Markdown."""
 
 _LINK = re.compile(
     r"!?\[([^\[\]\n]{0,300})\]\((?=[^\s()]{0,99}[./#])[^\s()]{1,999}(?:\([^\s()]{0,99}\)[^\s()]{0,99})?"
@@ -133,6 +138,16 @@ def _entity(found: "re.Match[str]") -> str:
     return unescape(f"&{found[1]};")
 
 
+def _without_escapes(text: str) -> str:
+    """Return a text without the escapes of JSON, Markdown and LaTeX."""
+    text = _ESCAPED.sub(
+        lambda found: bytes.fromhex(found[0].replace("\\u", "")).decode("utf-16-be", "replace"), text
+    )
+    if text.lstrip()[:1] in ("{", "[", '"') and text.rstrip()[-1:] in ("}", "]", '"'):
+        text = _ESCAPED_IN_JSON.sub(lambda found: found[1] or "\n", text)
+    return _COMMAND.sub(r"\1", _SIGN.sub(r"\1", text))
+
+
 def _fold_match(found: "re.Match[str]") -> str:
     text = found[0].rstrip() or found[0]
     if text[-1] == "\u20e3":
@@ -160,6 +175,7 @@ def _is_plain(text: str) -> bool:
 def clean(text: str) -> str:
     """Return the cleaned text.
 
+    - escapes of JSON, Markdown and LaTeX's fonts are what they stand for;
     - HTML entities become their characters; tags are layout if the text has an element that is opened and
       closed, or a ``<br>`` at the end of a phrase; comments are gone; between backticks neither is one;
     - invisible characters are gone: soft hyphens but a line's last, zero-width characters, marks of direction,
@@ -173,6 +189,8 @@ def clean(text: str) -> str:
     """
     if "&" in text and ";" in text:
         text = _ENTITY.sub(_entity, text)
+    if "\\" in text:
+        text = _without_escapes(text)
     if "<!--" in text:
         text = _COMMENT.sub("", text)
     if "<sup>" in text:

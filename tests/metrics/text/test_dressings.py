@@ -1,6 +1,7 @@
 """One text, however it is encoded and laid out: no score depends on what no reader sees."""
 
 import html
+import json
 import re
 import unicodedata
 from string import ascii_letters
@@ -132,6 +133,8 @@ DRESSINGS = {
     "several spaces": _between_words("  "),
     "entities": lambda text: html.escape(text).replace(" ", "&nbsp;", 3),
     "a comment": lambda text: text.replace(". ", ". <!-- a note --> ", 1),
+    "escapes of JSON": json.dumps,
+    "fonts of LaTeX": lambda text: re.sub(r"\b([^\W_]{4,})\b", r"\\textbf{\1}", text, count=3),
     "entities escaped twice": lambda text: html.escape(html.escape(text)),
     "numeric entities": lambda text: "".join(f"&#{ord(one)};" for one in text),
     "soft hyphens as entities": _inside_words("&shy;"),
