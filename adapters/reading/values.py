@@ -268,15 +268,17 @@ def _results_in(content: Any) -> Iterator[str]:
             value = next((inner[name] for name in ("response", "result", "content") if name in inner), None)
         if isinstance(value, dict) and set(value) == {"type", "value"}:
             value = value["value"]
-        text = value if isinstance(value, str) else "" if _are_records(value) else _text_of(value)
+        is_apart = part.get("type") in _REPEATED and _are_records(value)
+        text = value if isinstance(value, str) else "" if is_apart else _text_of(value)
         if text or value:
             yield text or json.dumps(value, ensure_ascii=False, default=str)
 
 
 def _are_records(value: Any) -> bool:
-    """Return whether a result is a list of records that have more than a text, and no content parts."""
+    """Return whether a result is a list of records: several, or with more than a text, and no content parts."""
     return isinstance(value, list) and any(
-        isinstance(part, dict) and "type" not in part and len(part) > 1 for part in value
+        isinstance(part, dict) and not {"type", "json"} & part.keys() and len(part) + len(value) > 2
+        for part in value
     )
 
 

@@ -192,6 +192,7 @@ WITHIN = {
     "numbered lists": ["Change the drum of the printer:\n1. Switch it off\n2. Open it", "Reset the counter of the printer:\n1. Hold the key\n2. Wait for the lamp"],
     "code with a blank line": ["Open a session of the client.\n```python\nclient = Client()\n\nclient.open()\n```", "Close a session of the client.\n```python\nclient.close()\n```"],
     "two paragraphs in the last": ["[1] The ferry leaves at nine on weekdays in winter.", "[2] Bicycles travel free on every ferry of the line.\n\nYou may ask your skipper for a place."],
+    "sources below paragraphs": ["The ferry leaves at nine on weekdays in winter.\n\nIt is back at six.\n(Source: a.md)", "Bicycles travel free on every ferry.\n\nDogs need a ticket.\n(Source: b.md)"],
     "lists of dashes": ["Прежде чем подать заявку, подготовьте:\n— паспорт и договор\n— номер лицевого счёта", "После подачи заявки ответ придёт:\n— на электронную почту\n— в приложение банка"],
 }  # fmt: skip
 """Passages with marks of their own."""
@@ -240,11 +241,14 @@ def call(*texts, said=ANSWER, began=1):
 @pytest.mark.parametrize("layout", SHOWN)
 def test_a_layout_that_divides_documents_shows_them_and_the_question(layout):
     calls = [call(SHOWN[layout])]
+    paragraphs = f"{ONE}\n\n{TWO}"  # of two documents or of one
+    is_divided = paragraphs not in SHOWN[layout]
 
     shown = contexts_in_prompts(calls, ANSWER, asked_in(calls))
 
     assert asked_in(calls) == QUESTION
-    assert shown.is_divided
+    assert shown.is_divided is is_divided
+    assert shown.are_paragraphs is not is_divided
     assert [item.text.strip("«»") for item in shown.documents] == [ONE, TWO]
 
 
@@ -319,7 +323,7 @@ def test_marks_within_passages_do_not_divide_them(passages):
 
     shown = contexts_in_prompts([call(text)], ANSWER, QUESTION)
 
-    texts = [re.sub(r"^\[\d\] ", "", text) for text in WITHIN[passages]]
+    texts = [re.sub(r"^\[\d\] |\n\(Source: .*", "", text) for text in WITHIN[passages]]
     assert [item.text for item in shown.documents] == texts
 
 
