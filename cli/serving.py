@@ -103,8 +103,8 @@ def serve(  # noqa: D417 -- `_options` describes three of them
         max_spool_mib: Most that the spool may hold; then senders are asked to retry.
         objective: Objective for a score, e.g. "shop_qa:faithfulness>=0.8 for 95%". Repeatable.
         webhook (URL): Post changes to this URL. (default: RAGMETER_CHANGE_WEBHOOK)
-        page_url (URL): Public address of the page, for links in what is posted. (default: RAGMETER_PAGE_URL,
-            else where it listens)
+        page_url (URL): Public address of the page, for links in what is posted, and on the page, if a proxy
+            shows it under a path. (default: RAGMETER_PAGE_URL, else where it listens)
         language: Language of what is posted, and of the digest. (default: RAGMETER_LANGUAGE, else en)
         digest (daily|weekly): Print, and post to --webhook, a report: what fell, gaps, worst questions and
             what is not scored.

@@ -259,7 +259,7 @@ class NoSuchMethod:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send the answer."""
-        why = f"{self._allowed[0]} is answered here, and nothing else"
+        why = f"{self._allowed[0]} is answered here, and nothing else; the page is at /"
         answer = error_response(405, why, {"Allow": ", ".join(self._allowed)})
         await answer(scope, receive, send)
 

@@ -90,7 +90,12 @@ class _Connection(H11Protocol):
     def send_400_response(self, msg: str) -> None:
         is_tls = self.conn.trailing_data[0].startswith(b"\x16\x03")
         self._counts.export("tls_on_http" if is_tls else "no_http")
-        super().send_400_response(msg)
+        how = (
+            "This port has no TLS: use http://, or start with --tls-cert and --tls-key"
+            if is_tls
+            else "This port speaks HTTP/1.1: OTLP is posted to /v1/traces, the page is at /"
+        )
+        super().send_400_response(f"{msg} {how}\n")
 
     def pause_writing(self) -> None:
         super().pause_writing()

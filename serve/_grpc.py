@@ -23,7 +23,7 @@ from opentelemetry.proto.collector.logs.v1 import logs_service_pb2
 from opentelemetry.proto.collector.metrics.v1 import metrics_service_pb2
 from opentelemetry.proto.collector.trace.v1 import trace_service_pb2
 
-from ragmeter.adapters.opentelemetry.otlp import MalformedError, Signal
+from ragmeter.adapters.opentelemetry.otlp import Signal
 from ragmeter.metrics import RagmeterError
 
 from ._access import Access
@@ -65,7 +65,12 @@ def grpc_server(
         export = _Export(intake, signal, counts, readers, bodies, access)
         path = f"/{service.full_name}/{method.name}"
         server.add_generic_rpc_handlers((_Method(path, export, calls, limits.connections // 8),))
+    server.add_generic_rpc_handlers((_UnknownMethod(counts, access),))
     return server
+
+
+class _NoBodyError(RagmeterError):
+    """The sender has gone, or the library has refused the body for its size."""
 
 
 class _Bodies:
@@ -83,20 +88,22 @@ class _Bodies:
         self._is_watched = False
 
     def receive(self, coming: Iterator[bytes], context: grpc.ServicerContext) -> bytes:
-        """Return the body of a call; raises `BusyError` for want of room, `MalformedError` without a body."""
+        """Return the body of a call; raises `BusyError` for want of room, or `_NoBodyError`."""
         come: list[bool] = []
         with self._lock:
             self._waiting.append((time.monotonic() + self._limits.call_s, context, come))
             self._watch()
-        for body in coming:
-            come.append(True)
-            with self._lock:
-                self._held += len(body)
-                if self._held <= self._limits.bodies_bytes:
-                    return body
-                self._held -= len(body)
-            raise BusyError("too many bodies at once")
-        raise MalformedError("no body")
+        try:
+            body = next(coming)
+        except (StopIteration, grpc.RpcError):
+            raise _NoBodyError("no body, or a larger one than is received") from None
+        come.append(True)
+        with self._lock:
+            self._held += len(body)
+            if self._held <= self._limits.bodies_bytes:
+                return body
+            self._held -= len(body)
+        raise BusyError("too many bodies at once")
 
     def release(self, body: bytes) -> None:
         """Subtract a body that was read."""
@@ -171,6 +178,27 @@ class _Method(grpc.GenericRpcHandler):  # type: ignore[misc]
         return self._export if self._calls.under_way < self._most else self._refusal
 
 
+class _UnknownMethod(grpc.GenericRpcHandler):  # type: ignore[misc]
+    """Takes the calls of all other methods: the library would refuse them uncounted, without a remedy."""
+
+    def __init__(self, counts: Counts, access: Access) -> None:
+        self._counts = counts
+        self._access = access
+
+    def service(self, handler_call_details: grpc.HandlerCallDetails) -> grpc.RpcMethodHandler[Any, Any]:
+        def refuse(_: object, context: grpc.ServicerContext) -> bytes:
+            _admit(context, self._access, self._counts)
+            self._counts.export("grpc_method")
+            context.abort(
+                grpc.StatusCode.UNIMPLEMENTED,
+                f"no method {handler_call_details.method[:120]}: OTLP is taken by Export of TraceService, "
+                "LogsService and MetricsService, as OpenTelemetry's exporters call it",
+            )
+            return b""  # not reached: `abort` raises
+
+        return grpc.stream_unary_rpc_method_handler(refuse)
+
+
 class _Export:
     def __init__(
         self,
@@ -189,7 +217,7 @@ class _Export:
         self._bodies = bodies
 
     def __call__(self, coming: Iterator[bytes], context: grpc.ServicerContext) -> bytes:
-        self._admit(context)
+        _admit(context, self._access, self._counts)
         try:
             answer = self._answer(coming, context)
         except RagmeterError as error:
@@ -210,7 +238,7 @@ class _Export:
 
     def refuse(self, _: object, context: grpc.ServicerContext) -> bytes:
         """Refuse a call without receiving its body: too many are in progress."""
-        self._admit(context)
+        _admit(context, self._access, self._counts)
         self._refuse(context, BusyError("too many calls at once"))
         return b""  # not reached, as above
 
@@ -222,19 +250,22 @@ class _Export:
         if isinstance(error, TooLargeError):
             # Without a hint when to retry, as it would be as large again.
             outcome, code = "too_large", grpc.StatusCode.RESOURCE_EXHAUSTED
+        if isinstance(error, _NoBodyError):
+            outcome = "broken_off"
         if isinstance(error, FailedError):
             outcome, code = "error", grpc.StatusCode.INTERNAL
         self._counts.export(outcome)
         context.abort(code, str(error))
 
-    def _admit(self, context: grpc.ServicerContext) -> None:
-        said = dict(context.invocation_metadata() or ())
-        if not self._access.knows(str(said.get("authorization", ""))):
-            self._counts.export("token")
-            context.abort(
-                grpc.StatusCode.UNAUTHENTICATED,
-                "a token is needed: set OTEL_EXPORTER_OTLP_HEADERS='authorization=Bearer%20TOKEN'",
-            )
+
+def _admit(context: grpc.ServicerContext, access: Access, counts: Counts) -> None:
+    said = dict(context.invocation_metadata() or ())
+    if not access.knows(str(said.get("authorization", ""))):
+        counts.export("token")
+        context.abort(
+            grpc.StatusCode.UNAUTHENTICATED,
+            "a token is needed: set OTEL_EXPORTER_OTLP_HEADERS='authorization=Bearer%20TOKEN'",
+        )
 
 
 def _try_later(context: grpc.ServicerContext, why: str) -> None:

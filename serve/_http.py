@@ -24,6 +24,7 @@ from ragmeter.adapters.opentelemetry.otlp import Signal
 from ragmeter.metrics import RagmeterError
 
 from ._answers import Answer, answer_to
+from ._api import NoSuchMethod
 from ._bodies import ENCODINGS, TooLargeError, UnknownEncodingError, unpack
 from ._counts import Counts
 from ._intake import BusyError, Intake
@@ -75,6 +76,7 @@ def http_application(
 
     routes = [
         *(Route(path, door.endpoint(signal), methods=["POST"]) for path, signal in _SIGNALS.items()),
+        *(Route(path, NoSuchMethod("POST")) for path in _SIGNALS),
         Route("/healthz", healthz, methods=["GET"]),
         Route("/readyz", readyz, methods=["GET"]),
         _Misplaced("/{path:path}", door.refuse_path, methods=["POST"]),
@@ -220,7 +222,8 @@ def _refusal_of(error: RagmeterError) -> _RefusedError:
         return _RefusedError(415, _INVALID_ARGUMENT, str(error), "encoding", Accept_Encoding=ENCODINGS)
     if isinstance(error, FailedError):
         return _RefusedError(500, _INTERNAL, str(error), "error")
-    return _RefusedError(400, _INVALID_ARGUMENT, str(error), "malformed")
+    how = f"{PROTOBUF} or {JSON} as Content-Type says, packed as Content-Encoding says"
+    return _RefusedError(400, _INVALID_ARGUMENT, f"{error}; send {how}", "malformed")
 
 
 def _answer(

@@ -27,6 +27,7 @@ from ._connections import connections
 from ._counts import Counts
 from ._limits import KEEP_ALIVE_S, RECEIVE_S, Limits
 from ._listening import address_of, bind, grpc_path, token_of
+from ._public_path import public_path, under
 from ._tls import certificate_of
 from .options import ServeOptions
 from .page import GoldenSet, Labels, Pages, Sources, Standing
@@ -88,7 +89,10 @@ class Front:
                 self.reader = self.store.reader()
             self._http = uvicorn.Server(
                 uvicorn.Config(
-                    guard_access(self._answer, self.access, self.counts, self.limits),
+                    under(
+                        public_path(options.page),
+                        guard_access(self._answer, self.access, self.counts, self.limits),
+                    ),
                     http=connections(self.limits, self.counts),
                     ws="none",
                     lifespan="off",

@@ -67,8 +67,8 @@ class ServeOptions:
     forward: bool = False
     """Whether to forward spans and log records, unchanged, to the destination of scores."""
     page: str | None = None
-    """Address of the page for people, for links in posts; None: ``RAGMETER_PAGE_URL``, else the server's own,
-    if it listens on one."""
+    """Address of the page for people, for links in posts, and its path for those on the page, if a proxy
+    shows it under one; None: ``RAGMETER_PAGE_URL``, else the server's own, if it listens on one."""
     language: Language | None = None
     """Language of changes and digests: ``en``, ``ru`` or ``zh``; None: ``RAGMETER_LANGUAGE``, else English."""
     digest: str | None = None

@@ -620,18 +620,21 @@ def test_web_pages_of_elsewhere_get_nothing(filled, method, address, headers, st
 
 
 @pytest.mark.parametrize(
-    ("begin", "status", "outcome"),
+    ("begin", "status", "outcome", "remedy"),
     [
-        (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", b"421", "grpc_on_http"),
-        (b"\x16\x03\x01\x00\xa5\x01\x00\x00\xa1\x03\x03" + bytes(160), b"400", "tls_on_http"),
-        (b"\x00\x01nothing of HTTP\r\n\r\n", b"400", "no_http"),
+        (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", b"421", "grpc_on_http", b"=http/protobuf"),
+        (b"\x16\x03\x01\x00\xa5\x01\x00\x00\xa1\x03\x03" + bytes(160), b"400", "tls_on_http", b"use http://"),
+        (b"\x00\x01nothing of HTTP\r\n\r\n", b"400", "no_http", b"posted to /v1/traces"),
     ],
 )
-def test_a_sender_that_speaks_something_else_to_the_port_for_http_is_counted(filled, begin, status, outcome):
+def test_a_sender_that_speaks_something_else_to_the_port_for_http_is_counted(
+    filled, begin, status, outcome, remedy
+):
     server, _, _ = filled
     with socket.create_connection(("127.0.0.1", server.http_port), timeout=PATIENCE_S) as wire:
         wire.sendall(begin)
-        answer = wire.recv(65_536)
+        answer = b"".join(iter(lambda: wire.recv(65_536), b""))
+    assert remedy in answer
     assert answer.split(b"\r\n")[0].split()[1] == status
     assert server.stats()["exports"][outcome] == 1
 

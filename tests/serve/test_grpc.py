@@ -13,7 +13,7 @@ from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2_grpc import Me
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2_grpc import TraceServiceStub
 from otlp_bodies import many_spans, spans_of
-from served import FULL, PATIENCE_S, served, traced_as
+from served import FULL, PATIENCE_S, served, traced_as, until
 
 from ragmeter.serve import _grpc
 from ragmeter.serve._limits import Limits
@@ -151,3 +151,19 @@ def test_calls_beyond_those_that_may_wait_are_told_when_to_try_again(monkeypatch
         assert server.stats()["exports"] == {"accepted": most, "busy": calls - most}
         (told,) = server.health()["overloads"]
         assert told["why"] == {"too many calls at once": calls - most}
+
+
+@pytest.mark.parametrize(
+    ("method", "body", "code", "outcome", "said"),
+    [
+        (TRACES, bytes(2 * MIB), "RESOURCE_EXHAUSTED", "broken_off", "larger than max"),
+        ("/grpc.health.v1.Health/Check", b"", "UNIMPLEMENTED", "grpc_method", "Export of TraceService"),
+        (f"{TRACES}s", b"", "UNIMPLEMENTED", "grpc_method", "Export of TraceService"),
+    ],
+)
+def test_what_the_library_would_refuse_by_itself_is_counted(server, channel, method, body, code, outcome, said):
+    error = refused(channel.unary_unary(method), body)
+
+    assert error.code().name == code
+    assert said in error.details()
+    until(lambda: server.stats()["exports"] == {outcome: 1})

@@ -152,6 +152,14 @@ def test_another_media_type_is_refused(server, media_type):
     assert JSON in status_of(answer).message
 
 
+@pytest.mark.parametrize("path", ["/v1/traces", "/v1/logs", "/v1/metrics"])
+def test_a_browser_at_the_path_of_a_signal_is_told_where_the_page_is(server, path):
+    answer = httpx.get(f"{server.url}{path}")
+
+    assert (answer.status_code, answer.headers["Allow"]) == (405, "POST")
+    assert answer.json() == {"error": "POST is answered here, and nothing else; the page is at /"}
+
+
 @pytest.mark.parametrize(
     ("path", "media_type"),
     [
@@ -191,7 +199,10 @@ def test_another_encoding_is_refused_with_those_that_are_known(server, encoding)
     ],
 )
 def test_a_body_that_is_not_packed_as_it_says_is_malformed(server, encoding, body):
-    assert post(server, body, content_encoding=encoding).status_code == 400
+    answer = post(server, body, content_encoding=encoding)
+
+    assert answer.status_code == 400
+    assert "as Content-Type says, packed as Content-Encoding says" in status_of(answer).message
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """The page on the server's port: of what it keeps, under the port's rules, and gone when the server ends."""
 
+import re
 import threading
 
 import httpx
@@ -26,6 +27,26 @@ def test_the_page_is_on_the_port_of_otlp_over_http(tmp_path):
         assert server.url in page.text
         assert f"http://{server.grpc}" in page.text
         assert httpx.get(f"{server.url}/static/live.js", timeout=60).status_code == 200
+
+
+@pytest.mark.parametrize("passed", ["/ops/rag", ""], ids=["passed on", "taken off"])
+def test_behind_a_proxy_that_shows_the_page_under_a_path_every_link_leads_there(tmp_path, passed):
+    with served(
+        **options(tmp_path, page="https://ops.example/ops/rag/", token="a-token-of-the-tests")
+    ) as server:
+        with httpx.Client(base_url=server.url, timeout=60) as browser:
+            entered = browser.get(f"{passed}/requests?token=a-token-of-the-tests")
+            pages = [browser.get(f"{passed}/{name}") for name in ("requests", "gaps", "golden", "nowhere", "")]
+            (style,) = re.findall(r'<link rel="stylesheet" href="(\S+)"', pages[0].text)
+
+            assert entered.headers["location"] == "/ops/rag/requests"
+            assert [page.status_code for page in pages] == [200, 200, 200, 404, 200]
+            for page in pages:
+                links = re.findall(r'(?:href|src|action)="(/[^"]*)"', page.text)
+                assert links
+                assert [link for link in links if not link.startswith("/ops/rag/")] == []
+            assert browser.get(style).headers["content-type"].startswith("text/css")
+            assert browser.get(f"{passed}/api/overview").json()["requests"] == 0
 
 
 def test_without_a_store_there_is_no_page():

@@ -2,6 +2,7 @@
 // keys. Everything works without it.
 (() => {
   "use strict";
+  const root = new URL("../", document.currentScript.src); // a proxy may show the page under a path
   const LEAST_MS = 2000;
   let busy = false;
   let held = false;
@@ -90,7 +91,7 @@
   let stream = null;
   const listen = () => {
     stream?.close();
-    stream = document.hidden ? null : new EventSource(`/live?since=${main().dataset.revision ?? ""}`);
+    stream = document.hidden ? null : new EventSource(new URL(`live?since=${main().dataset.revision ?? ""}`, root));
     stream?.addEventListener("changed", (event) => { announced = Number(event.data); refresh(); });
   };
   document.addEventListener("visibilitychange", () => { listen(); if (!document.hidden) refresh(); });
