@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ragmeter.adapters.opentelemetry import RetrievalTool
-from ragmeter.adapters.opentelemetry._accounts import Accounts, account_of, note_of_unread
+from ragmeter.adapters.opentelemetry._accounts import Accounts, account_of, notes_of_unread
 from ragmeter.adapters.opentelemetry._repeats import RecentRequests
 from ragmeter.adapters.opentelemetry.assembly import AssembledTrace, TraceAssembler
 from ragmeter.adapters.opentelemetry.build import is_scorable, sample_of
@@ -141,7 +141,7 @@ def read_recording(files: Iterable[Path], tools: Sequence[RetrievalTool] = ()) -
             traces.append((min(span.started_ns for span in trace.spans), requests))
         others = [span for span in trace.spans if span.scope != OWN_SCOPE]
         if others and not requests and not unheard and trace.scored is None:
-            unheard = [note_of_unread(others)]
+            unheard = notes_of_unread(others)
         for one in (*unheard, *(account_of(found, scored=is_scorable(found)) for found in requests)):
             recording.accounts.add(one)
 

@@ -234,7 +234,16 @@ def judges_earlier(one: FoundRequest, earlier: Sequence[FoundRequest]) -> bool:
     return any(other.answer and is_long(other.answer) and other.answer in one.question for other in earlier)
 
 
-def note_of_unread(spans: Sequence[SpanRecord]) -> Unheard:
-    """Return the entry of a trace in which nothing is a request and no other reason was found."""
+def notes_of_unread(spans: Sequence[SpanRecord]) -> list[Unheard]:
+    """Return the entry of a trace in which nothing is a request and no other reason was found.
+
+    None if it only makes an agent or asks a server of tools what it has: other traces have the requests.
+    """
     judges = next(filter(is_evaluation, spans), None)
-    return note_of(judges or spans[0], "no_model_call" if judges is None else "evaluation")
+    if judges is None and all(
+        span.attributes.get("gen_ai.operation.name") == "create_agent"
+        or span.attributes.get("mcp.method.name", "tools/call") != "tools/call"
+        for span in spans
+    ):
+        return []
+    return [note_of(judges or spans[0], "no_model_call" if judges is None else "evaluation")]

@@ -128,6 +128,7 @@ class RagMeterSpanProcessor(SpanProcessor):
         self._bell = Bell()
         self._running = False
         self._stopped = False
+        self._looks_for_logs = False
         captured.watch()
         processors.add(self)
         fork.forget(self._begin_child)
@@ -160,7 +161,8 @@ class RagMeterSpanProcessor(SpanProcessor):
             )
         join(self, provider, former)
         logs = _logs.get_logger_provider() if logs is None else logs
-        join_logs(self._log_processor, logs, [each._log_processor for each in former])  # noqa: SLF001
+        before = [each._log_processor for each in former]  # noqa: SLF001
+        self._looks_for_logs = not join_logs(self._log_processor, logs, before)
         return self
 
     @property
@@ -177,7 +179,12 @@ class RagMeterSpanProcessor(SpanProcessor):
         return self._assembler.stats()
 
     def on_start(self, span: Any, parent_context: Any = None) -> None:
-        """Do nothing; called by the SDK when a span starts."""
+        """Look once for a provider of loggers that was set after `attach`; called when a span starts."""
+        del span, parent_context
+        if self._looks_for_logs:
+            self._looks_for_logs = False
+            with self._end_guard:
+                join_logs(self._log_processor, _logs.get_logger_provider())
 
     def _on_ending(self, span: Any) -> None:
         """Do nothing; called by the SDK just before a span ends."""

@@ -96,10 +96,10 @@ def processors_of(provider: Any) -> Iterable[Any]:
     return found if isinstance(found, (tuple, list)) else ()
 
 
-def join_logs(processor: Any, provider: Any, former: Collection[Any] = ()) -> None:
+def join_logs(processor: Any, provider: Any, former: Collection[Any] = ()) -> bool:
     """Put `processor` before the others of a provider of loggers, if it is an SDK's, in place of `former`."""
     line = attribute_of(provider, "_multi_log_record_processor")
-    _put_first(processor, line, "_log_record_processors", former)
+    return _put_first(processor, line, "_log_record_processors", former)
 
 
 def _put_first(processor: Any, line: Any, name: str, former: Collection[Any]) -> bool:

@@ -27,7 +27,14 @@ from .conventions import holds_content, holds_messages, reading
 from .record import UNREAD, LogNote, SpanNote, SpanRecord
 from .requests import OWN_SCOPE
 
-_KEPT = ("http.response.status_code", "http.status_code", "error.type", "session.id", "user.id")
+_KEPT = (
+    "http.response.status_code",
+    "http.status_code",
+    "error.type",
+    "session.id",
+    "user.id",
+    "mcp.method.name",
+)
 _REFERENCE = "ragmeter."
 _PASSAGE = 40
 """Minimum characters of a text that may be a passage."""
@@ -390,13 +397,9 @@ class TraceAssembler:
         rested = {top for top, when in last.items() if now - when >= self._idle_s}
         if not rested:
             return
-        parts: list[SpanRecord] = []
-        left: list[tuple[SpanRecord, float]] = []
-        for span, when in zip(trace.spans, trace.arrived, strict=True):
-            if tops[span.span_id] in rested:
-                parts.append(span)
-            else:
-                left.append((span, when))
+        pairs = [*zip(trace.spans, trace.arrived, strict=True)]
+        parts = [span for span, _ in pairs if tops[span.span_id] in rested]
+        left = [one for one in pairs if tops[one[0].span_id] not in rested]
         ids = {span.span_id for span in parts}
         logs = [note for note in trace.logs if note.span_id in ids]
         size = sum(span.size_bytes() for span in parts) + sum(note.size_bytes() for note in logs)

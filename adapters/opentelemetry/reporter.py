@@ -17,7 +17,7 @@ from ragmeter.exporters.protocol import Suspects
 from ragmeter.quality.segments import OTHER
 from ragmeter.requests.scope import RequestScope
 
-from ._accounts import PROCESSOR_LINE, Accounts, Unheard, account_of, line_of, note_of_unread
+from ._accounts import PROCESSOR_LINE, Accounts, Unheard, account_of, line_of, notes_of_unread
 from ._repeats import RecentRequests
 from ._wholeness import Wholeness
 from .assembly import AssembledTrace
@@ -154,7 +154,7 @@ class Reporter:
             self._traces[name if known else OTHER] += 1
         silent = not any_request and not unheard and trace.scored is None
         if self._remote and others and silent:
-            unheard = [note_of_unread(others)]
+            unheard = notes_of_unread(others)
         for one in unheard:
             is_new = self._accounts.add(one)
             if one.reason in NO_REQUESTS:

@@ -91,6 +91,8 @@ _MARK = re.compile(
 )
 """A bullet, a sign, a letter or a number before a text: ``→``, ``IV.``, ``chunk_17a:``, ``(score=0.8)``."""
 _NUMBER = re.compile(r"[\da-f]*\d[\da-f.]*")
+_IN_QUOTES = re.compile(r"«+\s*([^«»]*?)\s*»+")
+"""A passage as DSPy writes it into a prompt."""
 _QUOTE_LINE = re.compile(r"^[ \t]*>(?: |$)", re.MULTILINE)
 _TRAILER = re.compile(
     rf"\n[ \t(\[*_]*(?:(?:{SOURCE})[ \t*_]*[:：]|[—–])[ \t*_]*(?P<label>[^\n]{{1,150}}?)[)\]*_]*\s*\Z|"
@@ -341,6 +343,9 @@ def divided(body: str, count: int | None = None) -> Passages:
         else piece
         for piece in whole
     ]
+    quoted = [_IN_QUOTES.fullmatch(piece.text or "") for piece in whole]
+    if all(quoted):
+        whole = [piece._replace(text=match[1]) for piece, match in zip(whole, quoted, strict=True) if match]
     if len(whole) > 1:
         whole = _without_template(whole)
         for at, end in ((0, 0), (-1, 2)):  # of the first what is above a blank line, of the last what is below

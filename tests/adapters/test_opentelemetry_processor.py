@@ -5,7 +5,7 @@ import logging
 import threading
 
 import pytest
-from opentelemetry import baggage, context, trace
+from opentelemetry import _logs, baggage, context, trace
 from opentelemetry._logs import LogRecord
 from opentelemetry.sdk._logs import LoggerProvider
 from opentelemetry.sdk._logs.export import InMemoryLogRecordExporter, SimpleLogRecordProcessor
@@ -281,11 +281,15 @@ def test_what_is_missing_is_counted_and_said_once(traced, caplog):
     assert len([line for line in said if "OPENINFERENCE_HIDE_INPUTS" in line]) == 1
 
 
-def test_what_stands_in_log_records_is_read(traced):
+@pytest.mark.parametrize("later", [False, True], ids=["at once", "set after attach"])
+def test_what_stands_in_log_records_is_read(traced, later, monkeypatch):
     """As OpenTelemetry's instrumentation of OpenAI and Semantic Kernel write it, in old and newer form."""
     logs = LoggerProvider()
     kept = InMemoryLogRecordExporter()
-    traced.processor.attach(traced.provider, logs=logs)
+    if later:
+        monkeypatch.setattr(_logs, "get_logger_provider", lambda: logs)
+    else:
+        traced.processor.attach(traced.provider, logs=logs)
     logs.add_log_record_processor(SimpleLogRecordProcessor(kept))
     logger = logs.get_logger("opentelemetry.instrumentation.openai_v2")
     prompt = "Context:\nIt rains in May, mostly at night.\n---\nHail falls in June, mostly at noon."

@@ -249,7 +249,7 @@ def test_a_layout_that_divides_documents_shows_them_and_the_question(layout):
     assert asked_in(calls) == QUESTION
     assert shown.is_divided is is_divided
     assert shown.are_paragraphs is not is_divided
-    assert [item.text.strip("«»") for item in shown.documents] == [ONE, TWO]
+    assert [item.text for item in shown.documents] == [ONE, TWO]
 
 
 def test_a_title_below_a_heading_belongs_to_its_passage():

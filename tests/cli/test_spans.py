@@ -113,6 +113,25 @@ def test_everything_heard_is_scored_or_has_a_reason_and_a_line():
     assert cause["line"] in result.stderr
 
 
+@pytest.mark.parametrize(
+    ("key", "value", "reasons"),
+    [
+        ("gen_ai.operation.name", "create_agent", []),
+        ("mcp.method.name", "tools/list", []),
+        ("mcp.method.name", "tools/call", ["no_model_call"]),
+    ],
+)
+def test_what_is_made_ready_before_requests_lacks_nothing(tmp_path, key, value, reasons):
+    span = {"traceId": "0" * 31 + "1", "spanId": "0" * 15 + "1", "name": "start"}
+    span["attributes"] = [{"key": key, "value": {"stringValue": value}}]
+    path = tmp_path / "spans.json"
+    path.write_text(json.dumps({"resourceSpans": [{"scopeSpans": [{"spans": [span]}]}]}), "utf-8")
+
+    rows, _ = _run(path, "--explain")
+
+    assert [cause["reason"] for row in rows for cause in row["causes"]] == reasons
+
+
 def _nested(depth):
     value = {"stringValue": "deep"}
     for _ in range(depth):

@@ -108,6 +108,11 @@ class OpenInference(Reader):
 
     def prompt(self, span: SpanRecord) -> list[tuple[str, str]]:
         messages = _messages(span, "llm.input_messages.")
+        if messages and '"document":' in self.input_text(span):  # Bedrock's, which it leaves out of messages
+            whole = [text for _, text in super().prompt(span) if "<document " in text]
+            messages = [
+                (role, next((one for one in whole if text and text in one), text)) for role, text in messages
+            ]
         prompts = span.attributes.get("llm.prompts")
         texts = list(prompts) if isinstance(prompts, (list, tuple)) else []
         texts += [value for key, value in span.attributes.items() if _PROMPTS.fullmatch(key)]
