@@ -12,6 +12,7 @@ from ragmeter.metrics.errors import ConfigurationError
 from ragmeter.metrics.protocol import ComputedMetric, scores_without_value
 from ragmeter.metrics.sample import RagSample, Reference, RetrievedContext
 from ragmeter.metrics.score import Score, ScoreItem, ScoreMethod
+from ragmeter.metrics.text.analysis import analyse
 
 from ._crediting import credit, credit_first_free
 from ._matching import Matcher, MatchingBackend, MatchingStrategy, chunk_ids
@@ -147,6 +148,10 @@ class RankedRetrieval(ComputedMetric):
         for position, match in enumerate(self._matcher.match(retrieved, truth)):
             for index in match.matched:
                 matching[index].append(position)
+        if self.denominator == "all":
+            first = {tuple(analyse(text).tokens) or text: at for at, text in reversed([*enumerate(texts)])}
+            for index in set(range(len(texts))).difference(first.values()):
+                matching[index] = []  # a repeat, also of a chunk that holds several golden texts
         return truth.texts, matching
 
     def _scores(

@@ -129,7 +129,7 @@ def _clause(text: str) -> _Clause:
 
 _AUXILIARY = frozenset(
     [f"{verb}n" for verb in "does did do is are was were has have had should would could".split()]
-) | frozenset("can won t ca wo".split())
+) | frozenset("can won t ca wo need".split())
 """Remainders of contractions whose negation was cut out."""
 
 

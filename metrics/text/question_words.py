@@ -5,7 +5,8 @@
 Russian and Chinese; to add a word, add it to the list of its language.
 """
 
-from functools import lru_cache
+from functools import cache
+from itertools import chain
 
 from .analysis import Analysis, analyse
 from .function_words import russian_function_stems
@@ -23,15 +24,11 @@ CHINESE_FUNCTION = frozenset(
 _CONTRACTIONS = read_pattern("question_words.contractions")
 
 
-@lru_cache(maxsize=1)
-def _asking_stems() -> frozenset[str]:
-    lists = read_entries("asking")
-    return russian_function_stems().union(map(stem, lists["english"] + lists["russian"]))
-
-
-@lru_cache(maxsize=1)
-def _courtesies() -> frozenset[str]:
-    return frozenset(map(stem, read_entries("asking")["courtesies"]))
+@cache
+def _stems_of(*lists: str) -> frozenset[str]:
+    """Return the stems of lists of ``words/asking.txt``."""
+    words = chain.from_iterable(map(read_entries("asking").__getitem__, lists))
+    return frozenset(map(stem, words))
 
 
 def topic_terms(known: Analysis) -> list[str]:
@@ -45,9 +42,15 @@ def topic_terms(known: Analysis) -> list[str]:
     if has_han(text):
         text = _CHINESE.sub(" ", text)
     every = _distinct_terms(analyse(text)) or _distinct_terms(known)
-    asking = _asking_stems()
-    topic = [term for term in every if term not in asking and not _is_function(term)]
-    return [] if _courtesies().issuperset(every) else topic or every
+    asking, function = _stems_of("english", "russian"), russian_function_stems()
+    topic = [
+        term
+        for term in every
+        if term not in asking
+        and term not in function
+        and not (is_han(term) and CHINESE_FUNCTION.issuperset(term))
+    ]
+    return [] if _stems_of("courtesies").issuperset(every) else topic or every
 
 
 _TURN = read_pattern("question_words.turn")
@@ -61,7 +64,7 @@ def asks(known: Analysis) -> bool:
     if "?" in text or "？" in text or (has_han(text) and _CHINESE.search(text)):
         return True
     words = known.tokens
-    asking = _asking_stems() - _small_talk_stems()
+    asking = _stems_of("english", "russian") - _stems_of("small_talk") - russian_function_stems()
     if any(stem(word) in asking for word in words if word not in _MEANINGLESS):
         return True
     return len(words) <= _KEY_WORDS and _TURN.search(text) is None
@@ -70,15 +73,6 @@ def asks(known: Analysis) -> bool:
 _MEANINGLESS = frozenset("s t".split())
 
 
-@lru_cache(maxsize=1)
-def _small_talk_stems() -> frozenset[str]:
-    return russian_function_stems().union(map(stem, read_entries("asking")["small_talk"]))
-
-
 def _distinct_terms(known: Analysis) -> list[str]:
     sentences = known.memoize(sentence_terms)
     return list(dict.fromkeys(term for sentence in sentences for term in sentence))
-
-
-def _is_function(term: str) -> bool:
-    return is_han(term) and CHINESE_FUNCTION.issuperset(term)

@@ -79,11 +79,11 @@ def test_an_overlapping_chunk_takes_what_the_others_leave(golden):
 def test_ndcg_is_cut_at_k():
     """Five golden texts, one chunk retrieved, and it is golden: no ranking of one does better."""
     sample = RagSample(question="q", contexts=["a"], reference=Reference(contexts=list("abcde")))
-    (scores,) = evaluate([sample], [RankedRetrieval()])
+    (scores,) = evaluate([sample], [RankedRetrieval("rouge_chunk_match")])
     assert scores["ndcg"].value == 1.0
     assert scores["average_precision"].value == pytest.approx(0.2)
     two = sample.model_copy(update={"contexts": RagSample(question="q", contexts=["x", "a"]).contexts})
-    (scores,) = evaluate([two], [RankedRetrieval()])
+    (scores,) = evaluate([two], [RankedRetrieval("rouge_chunk_match")])
     assert scores["ndcg"].value == pytest.approx((1 / math.log2(3)) / (1 + 1 / math.log2(3)))
 
 
@@ -102,3 +102,11 @@ def test_equal_golden_texts_in_two_layouts_are_one():
         sample = RagSample(question="q", contexts=[golden[1]], reference=Reference(contexts=golden))
         (scores,) = evaluate([sample], [RankedRetrieval(strategy)])
         assert {score.value for score in scores.values()} == {1.0}
+
+
+def test_a_repeated_chunk_is_credited_once_although_it_holds_two_golden_texts():
+    both, one = "The lamp was lit in 1884. The keeper left the island.", "The keeper left the island."
+    sample = RagSample(question="q", contexts=[both, both], reference=Reference(contexts=[both, one]))
+    [row] = evaluate([sample], [RankedRetrieval("rouge_chunk_match")])
+    assert row["average_precision"].value == 0.5
+    assert [item.verdict for item in row["average_precision"].items] == [True, False]

@@ -244,6 +244,11 @@ def test_what_only_counts_converts_rounds_or_adds_up_is_no_conflict(answer):
         ("ISBN 978-3-16-148410-0", "The ISBN is 9783161484100.", 0.0),
         ("Телефон: 8 (495) 123-45-67.", "Звоните: +7 495 123-45-67.", 0.0),
         ("Call +1 (800) 829-1954.", "Call 1-800-829-1945.", 1.0),
+        ("Sales were 120 in May and 150 in June.", "Sales totalled 270.", 0.0),
+        ("五月售出120件，六月售出150件。", "两个月共售出270件。", 0.0),
+        ("The temperature fell to -12 °C.", "The temperature fell to 12 °C.", 1.0),
+        ("The temperature fell by 12 °C, to -12 °C.", "The temperature fell by 12 °C.", 0.0),
+        ("Dogs must be kept on a lead.", "Dogs need not be kept on a lead.", 1.0),
     ],
 )
 def test_the_same_fact_written_otherwise_is_no_conflict(chunk, answer, value):
