@@ -197,14 +197,14 @@ class Matcher:
         return [_strings(self._split(text)) for text in texts]
 
     def _chunks(self, texts: Sequence[str], encoded: Sequence[str] | None) -> Components:
-        key = _itself if self.backend == "rouge_compat" else _chunk_key
+        key: Callable[[str], str] = str if self.backend == "rouge_compat" else _chunk_key
         return Components(chunk_ids(len(texts)), texts, encoded, key)
 
     def _components(self, split: Sequence[Sequence[str]], encoded: Sequence[str] | None) -> Components:
         ids: list[str] = []
         for number, sentences in enumerate(split, start=1):
             ids += _sentence_ids(number, len(sentences))
-        key: Callable[[str], str] = _itself
+        key: Callable[[str], str] = str
         if self.backend != "rouge_compat":
             key = _sentence_key if self._split is None else exact_key
         return Components(ids, list(chain.from_iterable(split)), encoded, key)
@@ -248,10 +248,6 @@ def _strings(split: Iterable[str]) -> list[str]:
         if not isinstance(sentence, str):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise ConfigurationError(f"split_sentences returned {type(sentence).__name__}, not strings")
     return list(map(str.__str__, found))  # a subclass's, as plain strings
-
-
-def _itself(text: str) -> str:
-    return text
 
 
 def _chunk_key(text: str) -> str:

@@ -10,10 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
 
 from .numerals import HAN_NUMERAL, han_value
-from .quantities import has_worded_numbers, may_hold, number_keys
 from .word_lists import read_entries, read_pattern
-
-__all__ = ["date_keys", "date_spans", "has_worded_numbers", "may_hold", "month_number", "number_keys"]
 
 _MONTHS = tuple(read_entries("months").values())
 _MONTH_PATTERNS = tuple(re.compile(rf"(?:{'|'.join(forms)})\.?\Z") for forms in _MONTHS)

@@ -15,10 +15,10 @@ from ragmeter.metrics.score import ScoreItem
 from .analysis import Analysis, analyse
 from .characters import HAN
 from .cleaning import clean
-from .dates import date_keys, date_spans, has_worded_numbers, may_hold, number_keys
+from .dates import date_keys, date_spans
 from .han_names import stands_in_han, without_suffix
 from .names import Name, NameIndex, Word, compose, name_of, stable_part
-from .quantities import quantities
+from .quantities import has_worded_numbers, may_hold, number_keys, quantities
 from .tokens import has_han, normalise
 
 EntityTier = Literal["string", "number", "accents", "stems", "han"]

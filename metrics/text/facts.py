@@ -22,7 +22,7 @@ from .derivations import is_sum, rounds
 from .designations import absent_designations
 from .number_words import small_value, spelled_values, spells
 from .numerals import HAN_DIGITS, decimal, roman_value
-from .quantities import ROMAN_CENTURY, Quantity, has_worded_numbers, quantities
+from .quantities import ROMAN_CENTURY, has_worded_numbers, quantities
 from .stems import CONTENT
 from .times import may_have_times, same_times
 from .tokens import normalise
@@ -505,7 +505,12 @@ def _absent_numbers(at: int, text: str, given: _Sources, *, reversible: bool) ->
                 continue
             values += [f"{century}{values[0]}" for century in (18, 19, 20)]
         converted = _CONVERTED.search(said[max(0, one.start - _NEAR) : one.start]) is not None
-        wrong = converted and _is_alone(said, one) and agree(before, by_unit(pairs)) is False
+        wrong = (
+            converted
+            and said[one.end : one.end + 1] == ")"
+            and _TWO_BEFORE.search(said[max(0, one.start - _NEAR) : one.start]) is None
+            and agree(before, by_unit(pairs)) is False  # alone in its brackets: 25 miles (40 km)
+        )
         before = pairs
         if given.has(values, kinds, said, how) or given.has_in_other_units(pairs):
             if reversible and is_contrary(said, one, given.flat):
@@ -526,14 +531,6 @@ def _absent_numbers(at: int, text: str, given: _Sources, *, reversible: bool) ->
         found_end = one.end
         found.append(Fact(at, _as_said(written, text), kinds - LOOSE, is_number=True))
     return found
-
-
-def _is_alone(said: str, one: Quantity) -> bool:
-    """Return whether a number is alone in its brackets, after a lone number: 25 miles (40 km)."""
-    return (
-        said[one.end : one.end + 1] == ")"
-        and _TWO_BEFORE.search(said[max(0, one.start - _NEAR) : one.start]) is None
-    )
 
 
 def _as_said(written: str, text: str) -> str:

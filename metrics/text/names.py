@@ -97,7 +97,7 @@ def _word(token: str) -> Word:
     initial = False
     if bare == "&":
         bare = "and"
-    elif bare[-1:] == "." or ("." in bare and _abbreviates(bare)):
+    elif bare[-1:] == "." or ("." in bare and max(map(len, bare.split("."))) < 2):
         initial = bare[-1:] == "."
         bare = "".join(filter(str.isalpha, bare))
     elif bare[:1].isdigit() or bare[-1:].isdigit():
@@ -108,10 +108,6 @@ def _word(token: str) -> Word:
         bare = bare.replace("’", "'").replace("ʼ", "'")
     folded = bare.casefold().replace("ё", "е")
     return Word(bare, folded, _without_accents(folded), first, glued, initial)
-
-
-def _abbreviates(token: str) -> bool:
-    return all(len(part) < 2 for part in token.split("."))
 
 
 def _tokens(text: str) -> list[str]:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from .numerals import HAN_NUMERAL, HAN_NUMERALS, decimal, han_value, roman_value, shift
 from .times import may_have_times, times
-from .units import PREFIX, PREFIX_ENDS, SCALE, SCALES, UNIT, UNIT_STARTS, scale_of, units_of
+from .units import POWERS, PREFIX, PREFIX_ENDS, SCALE, SCALES, UNIT, UNIT_STARTS, units_of
 
 
 class Quantity(NamedTuple):
@@ -214,7 +214,7 @@ def _complete(text: str, start: int, end: int, values: frozenset[str], *, han: b
         stop = compound.end()
     power = SCALE.match(text, stop)
     while power is not None and (power[1] or units is not _NO_UNIT) and scale < 24:
-        scale += scale_of(power[1] or power[2])
+        scale += POWERS[power[1] or power[2]]
         stop = power.end()
         power = SCALE.match(text, stop)
     if units is _NO_UNIT:

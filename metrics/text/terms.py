@@ -149,15 +149,11 @@ def sentence_others(known: Analysis) -> list[frozenset[str]]:
     return found
 
 
-def _others_of(line: str) -> list[str]:
-    return _terms_of_runs(_OTHERS.findall(line))
-
-
 def held_in_line(line: str, looked_for: SearchTerms) -> set[str]:
     """Return the searched terms in one of `sentence_lines`."""
     found = set(filter(line.__contains__, looked_for.pairs))
     if looked_for.others:
-        found |= looked_for.others.intersection(_others_of(line))
+        found |= looked_for.others.intersection(_terms_of_runs(_OTHERS.findall(line)))
     return found
 
 

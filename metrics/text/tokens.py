@@ -88,13 +88,9 @@ def normalise(text: str) -> str:
             text = text.replace(wide, narrow)
         if _OTHER_THAN_HAN.search(text) is None:
             return text.lower() if _CAPITAL.search(text) else text
-        text = _OTHER_THAN_HAN.sub(_compatible, text)
+        text = _OTHER_THAN_HAN.sub(lambda found: unicodedata.normalize("NFKC", found[0]), text)
     folded = unicodedata.normalize("NFKC", text).casefold().replace("ё", "е")
     return _LOOSE.sub("", folded) if _LOOSE.search(folded) else folded
-
-
-def _compatible(found: re.Match[str]) -> str:
-    return unicodedata.normalize("NFKC", found[0])
 
 
 def _without_typography(text: str) -> str:

@@ -14,8 +14,8 @@ for _name, _spellings in read_entries("units").items():
         _spelled = _spelling.replace("_", " ")
         _UNITS[_spelled] = _UNITS.get(_spelled, frozenset()) | {_name}
 
-_POWERS = {word: int(power) for power, words in read_entries("scales").items() for word in words}
-_POWERS |= {"m": 6, "b": 9, "t": 12}  # only after a currency sign
+POWERS = {word: int(power) for power, words in read_entries("scales").items() for word in words}
+POWERS |= {"m": 6, "b": 9, "t": 12}  # only after a currency sign
 _HAN_LETTER = "\u3400-\u9fff"
 
 
@@ -34,14 +34,14 @@ UNIT = re.compile(rf"[ -]?({_alternatives(list(_UNITS))})\.?")
 """A unit after a number, in group 1."""
 
 SCALE = re.compile(
-    rf"[ -]?({_alternatives([word for word in _POWERS if len(word) > 1 or word not in 'mbt'])})"
+    rf"[ -]?({_alternatives([word for word in POWERS if len(word) > 1 or word not in 'mbt'])})"
     rf"\.?|([mbt])(?![^\W{_HAN_LETTER}])"
 )
 """A power of ten after a number, in group 1; one that follows only money, in group 2."""
 
 SCALES = frozenset(
     before + word
-    for word in _POWERS
+    for word in POWERS
     for before in ("", " ", "-")
     if not before or len(word) > 1 or word not in "mbt"
 )
@@ -61,7 +61,7 @@ PREFIX_ENDS = (
 )
 """Possible ends of `PREFIX`, without spaces."""
 
-UNIT_STARTS = frozenset(re.split("[^a-z]", spelling, maxsplit=1)[0] for spelling in (*_UNITS, *_POWERS))
+UNIT_STARTS = frozenset(re.split("[^a-z]", spelling, maxsplit=1)[0] for spelling in (*_UNITS, *POWERS))
 """The Latin letters with which every `UNIT` and `SCALE` begins, up to the first other character."""
 
 UNIT_WORDS = frozenset(word for spelling in _UNITS for word in spelling.split())
@@ -78,8 +78,3 @@ def units_of(spelling: str) -> frozenset[str]:
         return known
     plain = word.replace(" ", "")
     return frozenset((_PREFIXED.get(plain, plain),))
-
-
-def scale_of(spelling: str) -> int:
-    """Return the power of ten of a word."""
-    return _POWERS[spelling]

@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 
 from ragmeter.metrics import EntityFinder
 from ragmeter.metrics.text import forget_texts
-from ragmeter.metrics.text.dates import date_keys, has_worded_numbers, may_hold, number_keys
+from ragmeter.metrics.text.dates import date_keys
 from ragmeter.metrics.text.entities import normalise_entity, stands_in
 from ragmeter.metrics.text.named_entities import named_entities
+from ragmeter.metrics.text.quantities import has_worded_numbers, may_hold, number_keys
 from ragmeter.metrics.text.units import UNIT_STARTS
 
 NUMERIC = st.text(st.sampled_from(list("0012345,.' -/年月日\u0663\u0660a")), max_size=24)
