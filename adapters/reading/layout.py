@@ -135,7 +135,7 @@ def pieces_of(text: str, separator: str | None = None) -> Iterator[Document]:
         separator: Regular expression of the text between two passages.
     """
     if separator is not None:
-        yield from map(_labelled, filter(str.strip, _split(re.compile(separator), text)))
+        yield from map(_labelled, filter(str.strip, _between(re.compile(separator).finditer(text), text)))
         return
     if not (plain := text.strip()) or (len(plain) <= 100 and _NOTHING.fullmatch(plain)):
         return
@@ -159,7 +159,10 @@ def pieces_of(text: str, separator: str | None = None) -> Iterator[Document]:
     elif elements:
         yield from filter(lambda item: item.text, map(_within, elements))
         return
-    quoted = [(match[2], match[3].strip()) for match in _QUOTED.finditer(text)]
+    quotes = list(_QUOTED.finditer(text))
+    # One that nothing closes, below other text, is a rule.
+    is_rule = len(quotes) == 1 and quotes[0].start() > 0 and not quotes[0][0].endswith(quotes[0][1])
+    quoted = [] if is_rule else [(match[2], match[3].strip()) for match in quotes]
     if 2 * sum(len(inner) for _, inner in quoted) > len(text) and not any(language for language, _ in quoted):
         yield from (_labelled(inner) for _, inner in quoted if inner)
         return
@@ -302,12 +305,8 @@ def _titles_in(text: str) -> list[re.Match[str]]:
     return titles if are_names else []
 
 
-def _split(rule: re.Pattern[str], text: str) -> Iterator[str]:
-    """Yield the text between the matches; groups in the user's expression are ignored."""
-    return _between(rule.finditer(text), text)
-
-
 def _between(places: Iterable[re.Match[str]], text: str) -> Iterator[str]:
+    """Yield the text between matches; groups in the user's expression are ignored."""
     start = 0
     for match in places:
         if match.end() > match.start():
@@ -376,7 +375,7 @@ def divided(body: str, count: int | None = None) -> Passages:
         ]
     if count is not None and len(whole) != count:
         for rule in (BLANK, re.compile(r"\n(?=[ \t]*[-*•] )"), re.compile(r"\n"), _RULE):
-            parts = [part.strip() for part in _split(rule, body) if part.strip()]
+            parts = [part.strip() for part in _between(rule.finditer(body), body) if part.strip()]
             if len(parts) == count:
                 return Passages(tuple(map(Document, parts)), is_divided=True)
         return Passages(tuple(whole), is_divided=False)

@@ -160,6 +160,7 @@ SHOWN = {
     "metadata above paragraphs": f"Context information is below.\n---------------------\npage_label: 1\nfile_path: a.md\n\n{ONE}\n\npage_label: 2\nfile_path: b.md\n\n{TWO}\n---------------------\nQuery: {QUESTION}\nAnswer:",
     "metadata below contents": f"{QUESTION}\n\nAnswer using the following information:\ncontent: {ONE}\nfile_name: a.md\nindex: 0\n\ncontent: {TWO}\nfile_name: b.md\nindex: 1",
     "an instruction behind the last": f"Here are the search results:\n\n[1]: {ONE}\n\n[2]: {TWO}\n\nDo not answer anything else.\n\nQuestion: {QUESTION}",
+    "waves between": f"Context:\n{ONE}\n~~~\n{TWO}\n\nQuestion: {QUESTION}",
     "three fences": f"Question: {QUESTION}\n\nUse only these pieces of context for the answer. Do not make one up.\n\n=============\n{ONE}\n=============\n{TWO}\n=============\n\nQuestion: {QUESTION}\nAnswer:",
     "ends with a number": f"Context:\n[CONTEXT 0]:\n{ONE}\n[END CONTEXT 0]\n\n[CONTEXT 1]:\n{TWO}\n[END CONTEXT 1]\n\nQuestion: {QUESTION}",
     "objects in an element of any name": "Use what the element holds as reference:\n\n<Cites>\n" + json.dumps([{"id": 1, "content": ONE}, {"id": 2, "content": TWO}]) + f"\n</Cites>\n\nQuestion: {QUESTION}",
