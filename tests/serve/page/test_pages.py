@@ -472,6 +472,15 @@ class TestList:
 
 
 class TestRequest:
+    @pytest.mark.parametrize(
+        ("language", "is_told"), [("he", True), ("ja", True), ("zh", False), (None, False)]
+    )
+    def test_a_verdict_in_a_language_without_rules_says_so(self, language, is_told):
+        row = replace(VIEW.row, segments={} if language is None else {"language": language})
+        text = seen(client(FrozenReader(views=(replace(VIEW, row=row),))).get(f"/request/{TRACE}/{SPAN}"))
+
+        assert ("is not English, Russian or Chinese" in text) is is_told
+
     def test_sentences_and_chunks_are_marked(self):
         text = client().get(f"/request/{TRACE}/{SPAN}").text
 
