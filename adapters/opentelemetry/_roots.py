@@ -12,6 +12,7 @@ from ._contexts import Read
 from ._limits import CutLength
 from ._steps import call_of
 from ._tree import SpanTree
+from .record import SpanRecord
 
 _BEGINNING = 64
 """Letters that identify a document."""
@@ -81,17 +82,22 @@ def join_siblings(
 
     They stand below one missing parent, and a model in one of them was sent what another one found, or its
     reply; or a model wrote its query. A request that ran within another one's time, and whose answer that one's
-    model was sent, is a part of it: the engine of another instrumentation that an agent asked.
+    model was sent, is a part of it: the engine of another instrumentation that an agent asked. So is what was
+    found below a missing parent within a request's time, if the request's model was sent it.
     """
     _join_inner(groups, tree, tops, limit)
     loose: dict[str, list[Read]] = {}
     for read in alone:
         loose.setdefault(tops[read.span.span_id] or read.span.span_id, []).append(read)
+    for key, members in [*loose.items()]:
+        if tree.lacks_parent(tree.spans[key]) and _is_part(tree.spans[key], members, groups, tree, limit):
+            del loose[key]
+            alone = [read for read in alone if read not in members]
     siblings: dict[str, list[list[Read]]] = {}
     for key, members in (*groups.items(), *loose.items()):
         top = tree.spans[tops[key] or key]
-        if top.parent_id is not None and not top.is_entry and tree.parent(top) is None:
-            siblings.setdefault(top.parent_id, []).append(members)
+        if tree.lacks_parent(top):
+            siblings.setdefault(top.parent_id or "", []).append(members)
     joined: list[list[Read]] = []
     for parts in siblings.values():
         joined += _linked(parts, limit) if 1 < len(parts) <= _MOST_SIBLINGS else []
@@ -119,6 +125,21 @@ def _join_inner(
                 if any(words in page for words in said):
                     groups[other] += groups.pop(key)
                     break
+
+
+def _is_part(
+    span: SpanRecord, found: list[Read], groups: dict[str, list[Read]], tree: SpanTree, limit: CutLength
+) -> bool:
+    """Add what was found to the request that ran at the time and whose model was sent it, if there is one."""
+    texts = [text for text in _handed_on(found) if len(text) >= _REPLY]
+    for key, own in groups.items():
+        outer = tree.spans[key]
+        if texts and outer.started_ns <= span.started_ns and span.ended_ns <= outer.ended_ns:
+            page = _page_of(own, limit)
+            if any(text in page for text in texts):
+                own.extend(found)
+                return True
+    return False
 
 
 def _linked(siblings: list[list[Read]], limit: CutLength) -> list[list[Read]]:

@@ -30,6 +30,10 @@ class SpanTree:
         """Return the span's parent, if it is here."""
         return None if span.parent_id is None else self.spans.get(span.parent_id)
 
+    def lacks_parent(self, span: SpanRecord) -> bool:
+        """Return whether its parent is missing; one in another process is not."""
+        return span.parent_id is not None and not span.is_entry and self.parent(span) is None
+
     def above(self, keys: Iterable[str]) -> set[str]:
         """Return the ids of all spans above these."""
         found: set[str] = set()
@@ -94,15 +98,8 @@ class SpanTree:
         return {key: _or(found, key, wanted) for key in found}
 
     def cut_off(self) -> dict[str, SpanRecord]:
-        """Return, for each span below a missing parent, the uppermost span that is present.
-
-        A parent in another process is not missing: the request entered this process there.
-        """
-        missing = {
-            key
-            for key, span in self.spans.items()
-            if span.parent_id is not None and not span.is_entry and self.parent(span) is None
-        }
+        """Return, for each span below a missing parent, the uppermost span that is present."""
+        missing = {key for key, span in self.spans.items() if self.lacks_parent(span)}
         if not missing:
             return {}
         tops = self.outermost(missing, itself=True)

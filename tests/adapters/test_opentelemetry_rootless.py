@@ -3,6 +3,7 @@
 import random
 from itertools import permutations
 
+import pytest
 from otlp_recordings import TOOLS, cases
 from otlp_spans import documents, exchange, found, only, openinference, texts
 
@@ -115,6 +116,17 @@ def test_two_requests_below_one_missing_parent_stay_two():
     requests = found(*first, *second)
 
     assert [(one.question, texts(one)) for one in requests] == [(ASKED, [RIVER]), (other, [BREAD])]
+
+
+@pytest.mark.parametrize("sent", [RIVER, BREAD])
+def test_what_was_found_below_a_missing_parent_is_the_requests_whose_model_was_sent_it(sent):
+    """A span between them was lost, or belongs to another provider; what its model was not sent is another's."""
+    request = openinference(1, None, "CHAIN", input=ASKED, output=REPLY, end=9)
+    search = openinference(2, LOST, "RETRIEVER", input=ASKED, **documents(RIVER))
+    requests = found(request, search, answered(4, prompt_of(sent), REPLY, parent=1))
+
+    whole = [(one.question, one.answer, texts(one)) for one in requests if one.span == request]
+    assert whole == ([(ASKED, REPLY, [RIVER])] if sent == RIVER else [])
 
 
 def test_an_engine_that_an_agent_asked_by_another_instrumentation_is_a_part_of_its_request():
