@@ -258,7 +258,7 @@ _BESIDE = 24
 _NEAR = 80
 """Characters before a number that may say what it is."""
 _UNIT_AFTER = read_pattern("facts.unit_after")
-_PARTS_OF_DAY = frozenset(("上午", "下午", "中午", "早上", "晚上", "凌晨"))
+_PARTS_OF_DAY = frozenset(("上午", "下午", "午前", "午後", "中午", "早上", "晚上", "凌晨"))
 _CURRENCIES = frozenset("$€£¥₽₹")
 
 

@@ -53,7 +53,7 @@ _ERA = re.compile(r" ?(?:bce?(?!\w)|b\. ?c\.(?: ?e\.)?|до н\. ?э\.?|до н�
 ROMAN_CENTURY = re.compile(
     r"([ivx](?<!\w[ivx])[ivx]{0,5})(?:-[а-я]{1,3})? (?:век[а-я]{0,3}|столети[а-я]{1,2}|вв?\.|century)"
 )
-_COMPOUND = re.compile(r"[亿億](?P<of_4>\d{1,4})[万萬]|[万萬](?P<of_1>\d)千")  # 3亿5000万, 3万5千
+_COMPOUND = re.compile(r"[亿億](?P<of_4>\d{1,4}|\d千)[万萬]|[万萬](?P<of_1>\d)千")  # 3亿5000万, 3万5千
 _MINUS_AFTER = " ([{~≈,;:/=«\"'"
 _SCALED = re.compile(rf"\d(?!\d)(?:{SCALE.pattern})")
 """A number multiplied by a word or letter; begins with a digit, so that the search jumps to them."""
@@ -209,7 +209,7 @@ def _complete(text: str, start: int, end: int, values: frozenset[str], *, han: b
     scale, stop = 0, end
     compound = _COMPOUND.match(text, end)
     if compound is not None and plain.isdecimal():
-        added = compound["of_1"] or compound["of_4"].zfill(4)
+        added = compound["of_1"] or compound["of_4"].replace("千", "000").zfill(4)
         values = frozenset((shift(f"{plain}{added}", 3 if compound["of_1"] else 4),))
         stop = compound.end()
     power = SCALE.match(text, stop)

@@ -10,9 +10,9 @@ from collections.abc import Iterator, Sequence
 from .numerals import han_value
 
 _PARTS = {
-    0: "a morning утра 凌晨 清晨 早上 早晨 上午 早",
+    0: "a morning утра 凌晨 清晨 早上 早晨 上午 午前 早",
     10: "дня 中午",
-    12: "p afternoon evening вечера 下午 傍晚",
+    12: "p afternoon evening вечера 下午 午後 傍晚",
     17: "night ночи 晚上 夜里 深夜 半夜 晚",
 }
 _FROM = {part: hour for hour, parts in _PARTS.items() for part in parts.split()}
@@ -40,6 +40,7 @@ _IN_WORDS = re.compile(
     rf"(?P<part> (?:утра|дня|вечера|ночи)(?!\w))?){_AFTER}"
 )
 _NAMED = re.compile(r"(?<!\w)(?:(noon|midday|полдень|полудня)|midnight|полночь|полуночи)(?!\w)")
+_LASTING = ("间", "間", "长")
 _HAN_HOURS = "点點时時"
 _HAN_NUMBER = r"(?:\d\d?|[一二两三四五六七八九十]{1,3})"
 _HAN_HOUR = re.compile(rf"[\d一二两三四五六七八九十] ?[{_HAN_HOURS}]")
@@ -89,7 +90,10 @@ def times(text: str) -> Iterator[tuple[int, int, frozenset[str]]]:
         yield *found.span(), frozenset(("time:12:00" if found[1] else "time:00:00",))
     for found in _HAN.finditer(text) if _HAN_HOUR.search(text) else ():
         rest, quarters, minutes, ends = found.group("rest", 4, 5, 6)
-        if found["part"] or (rest and (minutes is None or ends)):  # 3点 is also three points, 八点五 8.5
+        after = text[found.end() - 1 : found.end() + 1]
+        late = after[0] in "时時" and after[1:] not in _LASTING and 12 < _value(found["hour"]) < 25
+        # 3点 is also three points, 八点五 8.5
+        if found["part"] or late or (rest and (minutes is None or ends)):
             minute = 30 if rest == "半" else 15 * _value(quarters) + _value(minutes)
             first = _FROM.get(found["part"])
             last = found["last"]
