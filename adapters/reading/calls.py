@@ -169,6 +169,8 @@ class _Reply:
         goes_on = any(role == "tool" for role, _ in self.call.sent[places[-1] :]) or any(
             self._prompts[at].startswith(text) for at in places for text in other._prompts if text
         )
+        # An agent that calls tools in words.
+        goes_on = goes_on or any(f"observation{other._letters}" in self._prompts[at] for at in places)
         if goes_on or not all(one in other._page for one in self._evidence):
             return False
         instructions = "\n".join(

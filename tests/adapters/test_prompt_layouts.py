@@ -393,6 +393,16 @@ def test_follow_up_questions_about_a_reply_are_not_the_answer(said, sent, reply)
     assert last_reply([call(QUESTION), call(sent, said=said, began=3)]) == reply
 
 
+def test_what_an_agent_says_after_an_observation_is_the_answer():
+    engine = call(
+        f"Context:\n[1] {ONE}\n\nQuestion: {QUESTION}", said="Kettle 4711 boils in three minutes flat."
+    )
+    said = "Thought: I can answer.\nAnswer: Put it on at noon and the tea stands on the table before the guests come."
+    agent = call(QUESTION, f"Observation: {engine.said}", said=said, began=3)
+
+    assert last_reply([engine, agent]) == said
+
+
 RESULTS = {
     "a place in the list and a score": (f"[Doc 1 · score 0.9] {ONE}\n[Doc 2 · score 0.8] {TWO}", [None, None]),
     "a file and a score": (f"[a.pdf | score: 0.9]\n{ONE}\n\n---\n\n[b.pdf | score: 0.8]\n{TWO}", ["a.pdf", "b.pdf"]),
