@@ -238,36 +238,24 @@ def summaries(
         lines = trends((began, ended, all_.get(service, {})) for began, ended, all_ in parts)
         earlier, ranks = before.get(service, {}), order[service]
         for name in sorted(cells, key=lambda one: (one[0], ranks[one[0]].index(one[1]))):
-            yield _summary(
-                service, name, cells[name], earlier.get(name), lines.get(name, ()), objective(name.score)
-            )  # fmt: skip
-
-
-def _summary(
-    service: str,
-    name: MeasuredScore,
-    cell: Cell,
-    usual: Cell | None,
-    trend: Sequence[TrendPoint],
-    objective: Objective | None,
-) -> ScoreSummary:
-    kind = cell.kind
-    return ScoreSummary(
-        service=service,
-        name=name.score,
-        measurement=name.measurement,
-        judge=kind.judge if kind else "",
-        direction=kind.direction if kind else "none",
-        method=kind.method if kind else "",
-        target=kind.target if kind else "",
-        definition=kind.definition if kind and kind.definition != UNKNOWN_DEFINITION else "",
-        range=(kind.lowest, kind.highest) if kind else (None, None),
-        judged=kind is not None and kind.judged,
-        estimate=estimate_of(cell, objective),
-        statuses=dict(sorted(cell.statuses.items())),
-        usual=usual_of(usual) or usual_of(cell),
-        trend=tuple(trend),
-    )
+            cell = cells[name]
+            kind = cell.kind
+            yield ScoreSummary(
+                service=service,
+                name=name.score,
+                measurement=name.measurement,
+                judge=kind.judge if kind else "",
+                direction=kind.direction if kind else "none",
+                method=kind.method if kind else "",
+                target=kind.target if kind else "",
+                definition=kind.definition if kind and kind.definition != UNKNOWN_DEFINITION else "",
+                range=(kind.lowest, kind.highest) if kind else (None, None),
+                judged=kind is not None and kind.judged,
+                estimate=estimate_of(cell, objective(name.score)),
+                statuses=dict(sorted(cell.statuses.items())),
+                usual=usual_of(earlier.get(name)) or usual_of(cell),
+                trend=tuple(lines.get(name, ())),
+            )
 
 
 def trends(
