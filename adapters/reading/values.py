@@ -101,10 +101,9 @@ def documents_in(value: Any, depth: int = 0) -> tuple[Document, ...] | None:
         if inner is not found:
             return documents_in(inner, depth + 1)
         for key in _LIST_KEYS:
-            if isinstance(opened(found.get(key)), (list, tuple, dict)):
-                documents_or_none = documents_in(found[key], depth + 1)
-                if documents_or_none is not None:
-                    return documents_or_none
+            is_open = isinstance(opened(found.get(key)), (list, tuple, dict))
+            if is_open and (listed := documents_in(found[key], depth + 1)) is not None:
+                return listed
         for rows in found.values():
             if isinstance(rows, list) and rows and all(isinstance(item, dict) for item in rows):
                 listed = documents_in(rows, depth + 1)
@@ -138,6 +137,8 @@ def _document(value: Any, depth: int) -> Document | None:
     fields: Mapping[str, Any] = found
     if any(type(key) is not str or key.startswith("document.") for key in found):
         fields = {str(key).removeprefix("document."): item for key, item in found.items()}
+    elif all(key[:1].isupper() for key in found):  # as Go and C# export them: ID, PageContent
+        fields = {key.lower() if key.isupper() else key[0].lower() + key[1:]: found[key] for key in found}
     for key in ("node", "document"):
         if key in fields and isinstance(opened(fields[key]), dict):
             inner = _document(fields[key], depth + 1)
@@ -498,8 +499,7 @@ def has_context(values: Iterable[Any]) -> bool:
 def _holds_documents(value: Any) -> bool:
     # A context is passed to a prompt together with its question.
     return any(
-        "page_content" in item
-        or "pageContent" in item
+        not item.keys().isdisjoint(("page_content", "pageContent"))
         or (any(key in item for key in _CONTEXT_KEYS) and any(key in item for key in _QUESTION_KEYS[:6]))
         for item in _descend(value, 0)
         if isinstance(item, dict)
