@@ -24,7 +24,7 @@ from ragmeter.adapters import default_meter
 from ragmeter.adapters._snapshots import ContextSnapshot
 from ragmeter.adapters.reading.fields import FIELD_NAMES, fields_of, items_of, strings_in
 from ragmeter.adapters.reading.letters import letters_of, weight_of
-from ragmeter.adapters.reading.prompt_documents import PromptTemplates, support_of
+from ragmeter.adapters.reading.prompt_documents import PromptTemplates
 from ragmeter.adapters.reading.prompts import MAX_PROMPTS, Sent
 from ragmeter.adapters.reading.results import (
     ANY_TOOL,
@@ -42,7 +42,6 @@ from ragmeter.requests.lone_retrieval import RecentRetrievals
 if TYPE_CHECKING:
     from ragmeter import RagMeter
     from ragmeter.adapters.reading.step import Step
-    from ragmeter.metrics import RetrievedContext
 
 
 LOOKS = 100
@@ -231,15 +230,6 @@ class GaveOut(NamedTuple):
         return cls(who, name, texts) if texts else None
 
 
-class ShownContext(NamedTuple):
-    """What a prompt shows of a request without a retrieval."""
-
-    documents: tuple[ContextSnapshot, ...] | None = None
-    """The documents; None if the prompt does not say where each ends, or has none."""
-    support: tuple[RetrievedContext, ...] = ()
-    """The text of those that it does not tell apart."""
-
-
 class Lookout:
     """Records requests without a retrieval for one meter, and decides for how long texts are recorded.
 
@@ -267,16 +257,17 @@ class Lookout:
         question: str | None,
         answer: str | None,
         filled: str | None = None,
-    ) -> ShownContext:
-        """Return what the prompt of a request shows that retrieved nothing, beside a question; on the worker.
+    ) -> tuple[ContextSnapshot, ...]:
+        """Return the documents in the prompt of a request that retrieved nothing; on the worker.
 
-        The documents if its layout, or that of the context that a template was `filled` with, divides them;
-        of paragraphs their text; of a single text nothing.
+        Only if its layout, or that of the context that a template was `filled` with, divides them, and beside
+        a question.
         """
-        shown = question and self._templates.shown(name, calls, answer, question, filled)
-        if shown and shown.is_divided:
-            return ShownContext(tuple(ContextSnapshot.take(*item[:4]) for item in shown.documents))
-        return ShownContext(support=support_of(shown) if shown and shown.are_paragraphs else ())
+        if question is None:
+            return ()
+        shown = self._templates.shown(name, calls, answer, question, filled)
+        found = shown.documents if shown is not None and shown.is_divided else ()
+        return tuple(ContextSnapshot.take(*item[:4]) for item in found)
 
     def note(
         self, calls: Sequence[Sent], given: Sequence[GaveOut], question: str | None, said: Sequence[str | None]

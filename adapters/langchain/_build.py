@@ -25,7 +25,7 @@ from ragmeter.adapters.reading.stages import SharedContexts, to_stages
 from ragmeter.adapters.reading.step import Step
 from ragmeter.adapters.reading.values import answer_in_form
 from ragmeter.exporters.protocol import RagRun, Retrieval
-from ragmeter.metrics import RagSample, RetrievedContext, SampleStatus
+from ragmeter.metrics import RagSample, SampleStatus
 from ragmeter.metrics.sample import ContextsBy, search_query_of
 from ragmeter.requests.by_hand import error_type, status_of_error
 from ragmeter.requests.lone_retrieval import UNKNOWN_SURROUNDINGS, take_shown, with_retrievals
@@ -79,7 +79,6 @@ def _run_of(request: OpenRequest, ending: Ending, lookout: Lookout) -> RagRun | 
     queries = [note.query for note in notes if note.query is not None]
     question = _question(request, notes, queries, asked)
     rule: ContextsBy = "runs"
-    support: tuple[RetrievedContext, ...] = ()
     began_with = runs_of(notes)
     are_known = any(note.contexts is not None for note in notes)
     route = follow(request, notes if are_known else (), answering, answer, joins=not made_of_passages)
@@ -113,11 +112,10 @@ def _run_of(request: OpenRequest, ending: Ending, lookout: Lookout) -> RagRun | 
                 is_label=is_label(answer or ""),
             )
     if contexts is None and not notes and not request.is_part:
-        contexts, support = lookout.documents_shown(
-            calls, _name(request) or "", question, answer, request.filled
-        )
+        name = _name(request) or ""
+        contexts = lookout.documents_shown(calls, name, question, answer, request.filled) or None
         rule = "prompt"
-    if contexts is None and not (notes or support):
+    if contexts is None and not notes:
         return None
     refusal = refusal_before(calls, speakers)
     if refusal is None:
@@ -133,7 +131,7 @@ def _run_of(request: OpenRequest, ending: Ending, lookout: Lookout) -> RagRun | 
     sample = RagSample(
         question=question,
         contexts=None if contexts is None else shared.of(contexts),
-        carried=(*support, *carried_in(calls, answer, [item.text for item in contexts or ()])),
+        carried=carried_in(calls, answer, [item.text for item in contexts or ()]),
         contexts_by=rule,
         stages=to_stages(route.stages, shared) if route.stages else None,
         answer=answer_in_form(answer),

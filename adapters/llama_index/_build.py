@@ -19,7 +19,7 @@ from ragmeter.adapters.reading.stages import SharedContexts, to_stages
 from ragmeter.adapters.reading.step import Step
 from ragmeter.adapters.reading.values import answer_in_form
 from ragmeter.exporters.protocol import RagRun, Retrieval
-from ragmeter.metrics import RagSample, RetrievedContext
+from ragmeter.metrics import RagSample
 from ragmeter.metrics.sample import search_query_of
 from ragmeter.requests.lone_retrieval import LoneRetrieval, take_shown, with_retrievals
 from ragmeter.requests.scope import RequestScope
@@ -59,7 +59,6 @@ def build_run(ended: Notes, lookout: Lookout) -> RagRun | None:
         status = "refused"
         answer = refusal or None if answer in (None, _EMPTY) else answer
     given = ended.output.contexts
-    support: tuple[RetrievedContext, ...] = ()
     reached = nodes_that_reached(ended, calls, answer, handed)
     retrieved = retrieved or bool(handed and reached.by_prompt and reached.nodes)
     if given is not None:
@@ -68,10 +67,10 @@ def build_run(ended: Notes, lookout: Lookout) -> RagRun | None:
         if ended.is_part:
             return None
         shown = lookout.documents_shown(calls, ended.name or "", question, answer)
-        if not any(shown):
+        if not shown:
             note_unseen(lookout, ended)
             return None
-        reached, support = Reached(shown.documents, by_prompt=True), shown.support
+        reached = Reached(shown, by_prompt=True)
     elif not are_read:  # with only a part of the retrieved nodes readable, contexts are unknown
         reached = Reached(None)
     nodes, left_out, by_prompt = reached
@@ -87,7 +86,7 @@ def build_run(ended: Notes, lookout: Lookout) -> RagRun | None:
         sample=RagSample(
             question=question,
             contexts=contexts,
-            carried=(*support, *carried_in(calls, answer, [item.text for item in contexts or ()])),
+            carried=carried_in(calls, answer, [item.text for item in contexts or ()]),
             contexts_by="given" if given is not None else "prompt" if by_prompt else "runs",
             stages=to_stages(stages, shared) if stages else None,
             answer=answer_in_form(answer),

@@ -12,9 +12,8 @@ from ragmeter.metrics import RetrievedContext
 from ._contexts import Seen
 from .record import SpanRecord
 
-Usable = Literal["full", "ids_only", "support_only", "none"]
-"""``full``: everything can be scored. ``ids_only``: ids, counts and emptiness. ``support_only``: whether the
-prompt supports the answer. ``none``: nothing."""
+Usable = Literal["full", "ids_only", "none"]
+"""``full``: everything can be scored. ``ids_only``: ids, counts and emptiness. ``none``: nothing."""
 
 Reason = Literal[
     "convention_has_no_text",

@@ -93,7 +93,7 @@ class RecentRequests:
 
 def usable_rank(found: FoundRequest) -> int:
     """Return the rank of a request by the extent to which it can be scored, 0 for the best."""
-    return ("full", "ids_only", "support_only", "none").index(found.usable)
+    return ("full", "ids_only", "none").index(found.usable)
 
 
 def without_repeats(found: Sequence[FoundRequest]) -> list[FoundRequest]:

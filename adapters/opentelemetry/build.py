@@ -69,7 +69,7 @@ def _sample(found: FoundRequest, scope: RequestScope, context: SharedContexts) -
     question = found.question if scope.question is None else scope.question
     contexts = found.contexts if found.shown is None else found.shown
     # With only a part of the retrieved documents known, contexts are unknown.
-    unknown = found.reason == "retrieval_error" or found.usable == "support_only" or found.partial
+    unknown = found.reason == "retrieval_error" or found.partial
     made = context.of(contexts)
     return RagSample(
         question=question,

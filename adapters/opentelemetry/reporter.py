@@ -32,7 +32,6 @@ _log = logging.getLogger("ragmeter")
 _MAX_MISSING = 100
 """Maximum number of separate scopes, by missing data: each is logged once."""
 _MAX_SCOPE = 200
-_EXTENT = {"ids_only": "scored by ids only", "support_only": "scored by what supports the answer only"}
 
 
 class Missing(NamedTuple):
@@ -200,7 +199,7 @@ class Reporter:
             "requests traced by %s of %s are %s: %s; %s (said once)",
             missing.scope or found.convention,
             one.service or "a service",
-            _EXTENT.get(found.usable, "not scored"),
+            "scored by ids only" if found.usable == "ids_only" else "not scored",
             reason,
             fix,
         )

@@ -16,15 +16,11 @@ from typing import NamedTuple
 from ragmeter.adapters._unseen import context_in
 from ragmeter.adapters.reading.calls import last_reply, response_id_of, speakers_of
 from ragmeter.adapters.reading.letters import letters_of
-from ragmeter.adapters.reading.prompt_documents import (
-    PromptTemplates,
-    carried_in,
-    contexts_in_prompts,
-    support_of,
-)
+from ragmeter.adapters.reading.prompt_documents import PromptTemplates, carried_in, contexts_in_prompts
 from ragmeter.adapters.reading.results import RetrievalTool
 from ragmeter.adapters.reading.step import Step
 from ragmeter.adapters.reading.values import answer_in, has_context, mapping_of
+from ragmeter.metrics import RetrievedContext
 
 from ._accounts import Unheard, is_evaluation, judges_earlier, note_of, unheard_of
 from ._contexts import Read, Seen, missing_in, reached, read_of
@@ -505,8 +501,7 @@ class _Finder:
         filled = next(filter(None, map(context_in, given)), None)
         shown = None if hidden else self._templates.shown(name, calls, answer, asked.question, filled)
         full = shown is not None and shown.is_divided and not first.failed
-        support = support_of(shown) if shown is not None and shown.are_paragraphs and not first.failed else ()
-        if not (full or support) and (own is None or not _hands_on(members)):
+        if not full and (own is None or not _hands_on(members)):
             is_divided = None if shown is None else shown.is_divided
             note = unheard_of(members, calls, is_divided=is_divided)
             if note.reason == "no_retrieval_seen" and any(
@@ -526,13 +521,13 @@ class _Finder:
             contexts=contexts,
             answer=None if failed else answer,
             failed=failed,
-            usable="full" if full else "support_only" if support else "none",
-            reason=None if full else "prompt_not_divided" if support else "no_retrieval_span",
+            usable="full" if full else "none",
+            reason=None if full else "no_retrieval_span",
             span=span,
             answering=self._tree.spans[speakers[-1].id] if speakers else None,
             asked_model=bool(models),
             shown=contexts if full else None,
-            carried=(*support, *carried_in(calls, answer, [item.text or "" for item in contexts])),
+            carried=carried_in(calls, answer, [item.text or "" for item in contexts]) if full else (),
             members=self._members(span, members),
         )
 
@@ -567,9 +562,10 @@ def _with_layout(found: FoundRequest, calls: Sequence[Step]) -> FoundRequest:
     if shown.is_divided:
         return replace(found, contexts=shown.documents, shown=shown.documents, usable="full", reason=None)
     if found.usable != "ids_only":
-        usable: Usable = "support_only" if shown.are_paragraphs else found.usable
-        found = replace(found, usable=usable, reason="prompt_not_divided")
-    return replace(found, carried=support_of(shown))
+        return replace(found, reason="prompt_not_divided")
+    # Text that cannot be divided is one passage that the answer may rest on, of an unknown document.
+    whole = "\n\n".join(one.text for one in shown.documents if one.text)
+    return replace(found, carried=(RetrievedContext(text=whole),))
 
 
 def _was_answered(seen: Sequence[Seen], calls: Sequence[Step], answer: str | None) -> bool:
@@ -582,8 +578,11 @@ def _was_answered(seen: Sequence[Seen], calls: Sequence[Step], answer: str | Non
 
 
 def _is_server_error(span: SpanRecord) -> bool:
-    codes = map(span.attributes.get, ("http.response.status_code", "http.status_code"))
-    return any(isinstance(code, int) and code >= 500 for code in codes)
+    for key in ("http.response.status_code", "http.status_code"):
+        code = span.attributes.get(key)
+        if isinstance(code, int):
+            return code >= 500
+    return False
 
 
 def _is_model_of(span: SpanRecord) -> bool:

@@ -22,9 +22,7 @@ class Passages(NamedTuple):
 
     documents: tuple[Document, ...]
     is_divided: bool
-    """Whether marks divide them; else their number is not known."""
-    are_paragraphs: bool = False
-    """Whether only blank lines are between them: each may be a document, or a part of one."""
+    """Whether separators divide them; else their number is not known."""
 
 
 ELEMENT = re.compile(
@@ -358,9 +356,7 @@ def divided(body: str, count: int | None = None) -> Passages:
                 whole[at] = whole[at]._replace(text=sides[2 - end])
         if _ABOUT_ABOVE.fullmatch(whole[-1].text or "") and _TO_THE_MODEL.search(whole[-1].text or ""):
             del whole[-1]
-    if count is None and len(whole) > 1 and _are_paragraphs(whole, body):
-        if len(closed := _closed_by_sources(whole)) < 2:
-            return Passages(tuple(whole), is_divided=False, are_paragraphs=True)
+    if count is None and len(closed := _closed_by_sources(whole, body)) > 1:
         whole = closed
     trailers = [_TRAILER.search(piece.text or "") for piece in whole]
     dashes = [len(_DASH_LINE.findall(piece.text or "")) for piece in whole]
@@ -387,24 +383,22 @@ def divided(body: str, count: int | None = None) -> Passages:
     return Passages(tuple(whole), is_divided=len(whole) > 1 or is_marked or count == 1)
 
 
-def _are_paragraphs(pieces: Sequence[Document], body: str) -> bool:
-    """Return whether blank lines alone are between pieces: paragraphs of one document or of several."""
-    texts = [piece.text or "" for piece in pieces]
-    if any(piece.id for piece in pieces):
-        return False
-    shown = body[body.find(texts[0]) : body.rfind(texts[-1]) + len(texts[-1])]
-    return "".join(shown.split()) == "".join("".join(texts).split())
+def _closed_by_sources(paragraphs: Sequence[Document], body: str) -> list[Document]:
+    """Return passages that each end with the paragraph that has their source.
 
-
-def _closed_by_sources(paragraphs: Sequence[Document]) -> list[Document]:
-    """Return passages that each end with the paragraph that has their source; none if the last one has none."""
-    passages, texts = list[Document](), list[str]()
-    for paragraph in paragraphs:
-        texts.append(paragraph.text or "")
-        if _TRAILER.search(texts[-1]) and len(_DASH_LINE.findall(texts[-1])) < 2:
-            passages.append(Document("\n\n".join(texts)))
-            texts.clear()
-    return [] if texts else passages
+    None if another mark than a blank line is between paragraphs, or the last one has no source.
+    """
+    texts = [piece.text or "" for piece in paragraphs]
+    shown = body[body.find(texts[0]) : body.rfind(texts[-1]) + len(texts[-1])] if texts else ""
+    if any(piece.id for piece in paragraphs) or "".join(shown.split()) != "".join("".join(texts).split()):
+        return []
+    passages, held = list[Document](), list[str]()
+    for text in texts:
+        held.append(text)
+        if _TRAILER.search(text) and len(_DASH_LINE.findall(text)) < 2:
+            passages.append(Document("\n\n".join(held)))
+            held.clear()
+    return [] if held else passages
 
 
 def _listed_in(piece: Document) -> tuple[Document, ...]:

@@ -72,12 +72,6 @@ def contexts_in_prompts(
     return Passages(found, is_divided=True) if found and not known else None
 
 
-def support_of(shown: Passages) -> tuple[RetrievedContext, ...]:
-    """Return a context that cannot be divided: one text that the answer may rest on, of unknown documents."""
-    whole = "\n\n".join(one.text for one in shown.documents if one.text)
-    return (RetrievedContext(text=whole),) if whole else ()
-
-
 _ASKS = re.compile(rf"[?？]|(?:{QUESTION_LABEL})[ \t]*[:：]", re.IGNORECASE)
 
 
@@ -112,7 +106,7 @@ class PromptTemplates:
         three questions.
         """
         shown = contexts_in_prompts(calls, answer, question, filled=filled)
-        if shown is None or question is None or not (shown.is_divided or shown.are_paragraphs):
+        if shown is None or question is None or not shown.is_divided:
             return shown
         found = self._without(name, question, shown.documents)
         return shown._replace(documents=found) if found else None

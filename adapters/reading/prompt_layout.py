@@ -244,7 +244,7 @@ def place_in(
         return _place_in_message("system", whole, question, count)
     best = max(alike, key=_size)
     found = tuple(item for place in alike for item in place.documents)
-    is_whole = len(alike) == len(found) > 1 and count in (None, len(found))
+    is_whole = len(alike) > 1 and count in (None, len(found))
     # Each message of one role may introduce a passage.
     return Passages(found, is_divided=True) if is_whole and not best.is_divided else best
 

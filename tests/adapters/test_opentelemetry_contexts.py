@@ -112,11 +112,11 @@ def test_an_answer_that_is_only_the_retrieved_texts_was_written_by_no_model():
 
 
 def test_what_a_template_was_filled_with_as_its_context_is_divided():
-    filled = {"context": f"{RETURNS}\n---\n{CATS}", "question": "Are sale items refunded?"}
+    filled = {"context": f"{RETURNS}\n\n{CATS}", "question": "Are sale items refunded?"}
     asked = _asked(
         ANSWER,
         openinference(2, 1, "CHAIN", "ChatPromptTemplate", input=filled, output={"messages": []}),
-        _call(3, f"Read {RETURNS}\n---\n{CATS} and tell me: Are sale items refunded?", ANSWER),
+        _call(3, f"Read {RETURNS}\n\n{CATS} and tell me: Are sale items refunded?", ANSWER),
     )
 
     assert (asked.usable, *_shown(asked)) == ("full", "prompt", [RETURNS, CATS])

@@ -348,7 +348,7 @@ def test_a_reranking_that_does_not_say_what_it_kept_hides_what_the_model_saw():
 
 _KIOSK = ("The van delivers parcels on weekdays.", "The kiosk keeps a missed parcel for seven days.")
 _ASKED, _SAID = "How long does the kiosk keep it?", "For seven days."
-_CONTEXT = "Context:\n" + "\n---\n".join(_KIOSK)
+_CONTEXT = "Context:\n" + "\n\n".join(_KIOSK)
 _RESPONSES = {"model": "m", "instructions": _CONTEXT, "input": _ASKED}
 _FORM = {"answer": _SAID, "sources": ["kiosk.md"]}
 

@@ -29,13 +29,6 @@ FIRST = "Refunds are paid within 14 days of the return of the goods to us."
 SECOND = "Shipping to Switzerland takes five working days and costs 9 francs."
 ANSWER = "Refunds are paid within 14 days."
 
-OF_PARAGRAPHS = frozenset(
-    """quarkus_langchain4j openlit embed_and_prompt langchain4j_listener quarkus langfuse_js_responses
-    raw_request_within raw_request_alone system_beside_messages system_parts_beside_messages
-    system_instruction_beside_contents system_beside_history""".split()
-)
-"""Those whose prompt has blank lines alone between documents."""
-
 
 @pytest.mark.parametrize("emitter", EMITTERS)
 def test_an_emitter_gives_question_contexts_and_answer(emitter):
@@ -45,13 +38,9 @@ def test_an_emitter_gives_question_contexts_and_answer(emitter):
     for spans in (records.spans, records.spans[::-1]):
         [request], unheard = read_trace(spans, records.logs)
 
-        assert (request.question, request.answer, unheard) == (QUESTION, ANSWER, [])
-        if emitter in OF_PARAGRAPHS:
-            assert [item.text for item in request.carried] == [f"{FIRST}\n\n{SECOND}"]
-            assert (request.usable, request.reason) == ("support_only", "prompt_not_divided")
-        else:
-            assert [item.text for item in request.contexts] == [FIRST, SECOND]
-            assert (request.usable, request.reason) == ("full", None)
+        texts = [item.text for item in request.contexts]
+        assert (request.question, texts, request.answer) == (QUESTION, [FIRST, SECOND], ANSWER)
+        assert (request.usable, request.reason, unheard) == ("full", None, [])
 
 
 @pytest.mark.parametrize("name", UNHEARD)

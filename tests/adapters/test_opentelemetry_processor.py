@@ -292,7 +292,7 @@ def test_what_stands_in_log_records_is_read(traced, later, monkeypatch):
         traced.processor.attach(traced.provider, logs=logs)
     logs.add_log_record_processor(SimpleLogRecordProcessor(kept))
     logger = logs.get_logger("opentelemetry.instrumentation.openai_v2")
-    prompt = "Context:\nIt rains in May, mostly at night.\n---\nHail falls in June, mostly at noon."
+    prompt = "Context:\nIt rains in May, mostly at night.\n\nHail falls in June, mostly at noon."
     with traced.tracer.start_as_current_span("chat", attributes={"gen_ai.operation.name": "chat"}):
         logger.emit(LogRecord(event_name="", body="connected"))
         for name, body in (

@@ -24,8 +24,8 @@ PROMPTS = {
     "ruled": "Context:\n{}\n---\n{}",
     "numbered": "Answer from these documents only:\n\n[1] {}\n\n[2] {}",
     "elements": "<documents><document>{}</document><document>{}</document></documents>",
+    "in words": "Use the following context in your response:\n\n{}\n\n{}",
 }
-IN_WORDS = "Use the following context in your response:\n\n{}\n\n{}"
 BESIDE = {
     "instructions": "You help in a shop.\n\nBe brief and kind.\n\nNever speak of politics, please.",
     "a lone text": "Context:\n" + FOUND[0] * 4,
@@ -56,13 +56,6 @@ def test_a_prompt_that_tells_its_documents_apart_has_them(ask, layout):
     assert (texts(sample), sample.contexts_by) == (FOUND, "prompt")
 
 
-@pytest.mark.parametrize("ask", [of_langchain, of_llama_index, lambda text: of_spans(text, [QUESTION])])
-def test_paragraphs_are_of_one_document_or_of_several_and_support_the_answer(ask):
-    (sample,) = ask(IN_WORDS.format(*FOUND))
-    assert (sample.question, sample.contexts, sample.answer) == (QUESTION, None, ANSWER)
-    assert [item.text for item in sample.carried] == ["\n\n".join(FOUND)]
-
-
 @pytest.mark.parametrize("ask", [of_langchain, of_llama_index])
 @pytest.mark.parametrize("text", BESIDE)
 def test_a_prompt_that_does_not_is_no_request(ask, text):
@@ -72,16 +65,16 @@ def test_a_prompt_that_does_not_is_no_request(ask, text):
 def test_an_agent_whose_instructions_are_made_of_what_was_found(watch):
     @dynamic_prompt
     def with_context(request):
-        return IN_WORDS.format(*FOUND)
+        return PROMPTS["in words"].format(*FOUND)
 
     scripted_agent(ANSWER, middleware=[with_context]).invoke({"messages": [("user", QUESTION)]}, watch.config)
     (sample,) = watch.samples
-    assert (sample.question, [item.text for item in sample.carried]) == (QUESTION, ["\n\n".join(FOUND)])
+    assert (sample.question, texts(sample)) == (QUESTION, FOUND)
 
 
 def test_a_template_says_what_its_context_is(watch):
     chain = (
-        {"context": lambda _: "\n---\n".join(FOUND), "question": RunnablePassthrough()}
+        {"context": lambda _: "\n\n".join(FOUND), "question": RunnablePassthrough()}
         | ChatPromptTemplate.from_template("Read {context} and tell me: {question}")
         | ScriptedModel(script=[ANSWER])
     )
@@ -107,7 +100,7 @@ def test_what_stands_in_every_prompt_is_the_template(watch):
     chain = RunnableLambda(lambda question: {"rules": rules, "question": question, **FILL[question]}) | prompt
     for question in FILL:
         (chain | ScriptedModel(script=[ANSWER])).invoke(question, watch.config)
-    found = [[item.text for item in sample.carried] for sample in watch.samples]
+    found = [texts(sample) for sample in watch.samples]
     assert found[2:] == [[fill["found"]] for fill in list(FILL.values())[2:]]
 
 

@@ -242,14 +242,11 @@ def call(*texts, said=ANSWER, began=1):
 @pytest.mark.parametrize("layout", SHOWN)
 def test_a_layout_that_divides_documents_shows_them_and_the_question(layout):
     calls = [call(SHOWN[layout])]
-    paragraphs = f"{ONE}\n\n{TWO}"  # of two documents or of one
-    is_divided = paragraphs not in SHOWN[layout]
 
     shown = contexts_in_prompts(calls, ANSWER, asked_in(calls))
 
     assert asked_in(calls) == QUESTION
-    assert shown.is_divided is is_divided
-    assert shown.are_paragraphs is not is_divided
+    assert shown.is_divided
     assert [item.text for item in shown.documents] == [ONE, TWO]
 
 

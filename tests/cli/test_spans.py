@@ -96,7 +96,7 @@ def test_log_records_are_told_from_spans_by_their_content(tmp_path):
     [row], _ = _run(*sorted(tmp_path.iterdir()))
 
     assert (row["usable"], row["question"], row["answer"]) == (
-        "support_only",  # blank lines alone are between its documents
+        "full",
         "加急配送多少钱？",
         "加急配送费用为68元。",
     )
