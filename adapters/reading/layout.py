@@ -37,10 +37,14 @@ _MOST_TAGS = 60
 """Tags of an element that is a record."""
 _PROSE = frozenset(("p", "b", "i", "em", "strong", "span"))
 _ID_ATTRIBUTE = re.compile(r"""\b(?:id|source|name)\s*=\s*["']([^"']+)["']""", re.IGNORECASE)
-_RULE = re.compile(r"^[ \t]*([-=*_#~+<>═─━])\1{2,}[ \t]*$|[ \t]\|{2,3}[ \t]", re.MULTILINE)
+_RULE = re.compile(
+    r"^[ \t]*(?:([-=*_#~+<>:═─━])(?:[ \t]?\1){2,}|\|{1,3}|[<\[]\|?[A-Z][A-Z_]{1,19}\|?[>\]]"
+    r"|[^\w\n]{1,9}(?:BEGIN|START|END)\b[^\n]{0,60}\W)[ \t]*$|[ \t]\|{2,3}[ \t]",
+    re.MULTILINE,
+)
 _HEADING = re.compile(
     rf"^[ \t]*(?:{MARK}+[ \t]*)?"
-    rf"(?:(?:\w+ )?(?:{PASSAGE})[ \t#№\[(]*\d+[ \t*\])]*"
+    rf"(?:(?:\w+ )?(?:{PASSAGE})[ \t#№\[(]*\d+(?:\.\d+)?[ \t*\])]*"
     r"(?:(?:\([^()\n]{1,80}\)|（[^（）\n]{1,80}）)[ \t]*)?"
     r"(?:[=#*-]{2,}[ \t]*$|[:：.)]+[ \t]*|[—–|·](?=[^\n]{1,100}\n)|$)"
     r"|\[\d+\][ \t:]*|【\d+】[ \t:：]*|\(?\d{1,3}[.)][ \t]+|(?:\d{1,3}[、．]|（\d{1,3}）)[ \t]*"
@@ -68,8 +72,10 @@ _BETWEEN_RULES = re.compile(
     r"(?P=rule)(?![=*~-])[ \t]*(?:\n|\Z)"
 )
 """``--- Note: a.md ---``."""
-_FILE_LINE = re.compile(r"^[ \t]*(?P<label>[^\s:]{1,100}\.\w{2,5}(?:#[^\s:]{1,60})?):[ \t]+", re.MULTILINE)
-"""A line that begins with the name of its file."""
+_FILE_LINE = re.compile(
+    r"^[ \t]*(?P<label>[^\s:]{1,100}\.\w{2,5}(?:#[^\s:]{1,60})?)(?::[ \t]+|[ \t]*\n)", re.MULTILINE
+)
+"""A line that begins with the name of its file, or has nothing else."""
 _QUOTED = re.compile(r'^[ \t]*(["`~]{3,})(\w*)[ \t]*\n(.*?)(?:\n[ \t]*\1|\Z)', re.MULTILINE | re.DOTALL)
 _SOURCE_LINE = re.compile(
     rf"^[ \t]*(?:\w+ ){{0,2}}(?:{PASSAGE}|file(?:name)?)(?:[ \t](?:title|name))?"
@@ -78,6 +84,7 @@ _SOURCE_LINE = re.compile(
     re.IGNORECASE | re.MULTILINE,
 )
 """A line with only the source of a passage."""
+_SENTENCE_END = re.compile(r"[.!?。！？][\s\"'”»]*\Z")
 _BOLD = re.compile(r"^[ \t]*(?:[^\w\n]{1,3}[ \t]*)?\*\*(?P<label>[^*\n]{1,120})\*\*[^\n]{0,80}\n", re.MULTILINE)
 _TITLE = re.compile(r"^(#{1,6})[ \t]+(?P<label>[^\n]+)\n", re.MULTILINE)
 _LISTED = r"\(?(?:[A-Za-z]|[IVX]{1,5}|[ivx]{1,5})[.)]"
@@ -85,7 +92,7 @@ _MARK = re.compile(
     r"\s*(?P<mark>[^\w\s\"'“”«»(){}\[\]<>/\\|$+#&%@:;,.]{1,4}|[=-]{1,3}>"
     rf"|(?P<listed>{_LISTED})"
     r"|[(\[][^\W\d_]{1,20}[ \t]*[:=]?[ \t]*\d[\d.,]{0,10}%?[)\]]"
-    r"|(?=\S*[^\W\d_]|\()[^\s\d]{0,20}\d\S{0,20}[:：.)\]])[ \t]+(?=\S)"
+    r"|(?=\S*[^\W\d_]|\()[^\s\d]{0,20}\d\S{0,20}[:：.)\]>])[ \t]+(?=\S)"
 )
 """A bullet, a sign, a letter or a number before a text: ``→``, ``IV.``, ``chunk_17a:``, ``(score=0.8)``."""
 _NUMBER = re.compile(r"[\da-f]*\d[\da-f.]*")
@@ -94,7 +101,8 @@ _IN_QUOTES = re.compile(r"«+\s*([^«»]*?)\s*»+")
 _QUOTE_LINE = re.compile(r"^[ \t]*>(?: |$)", re.MULTILINE)
 _TRAILER = re.compile(
     rf"\n[ \t(\[*_]*(?:(?:{SOURCE})[ \t*_]*[:：]|[—–])[ \t*_]*(?P<label>[^\n]{{1,150}}?)[)\]*_]*\s*\Z|"
-    r"[ \t]\((?:source|extracted from|from|page|p\.|стр\.|источник)[ \t:]*(?P<name>[^()\n]{1,100})\)[ \t]*\Z",
+    r"[ \t]?[(（](?:source|extracted from|from|page|p\.|стр\.|источник|来源|出处)[ \t:：]*"
+    r"(?P<name>[^()（）\n]{1,100})[)）][ \t]*\Z",
     re.IGNORECASE,
 )
 """The last line of a passage, with its source."""
@@ -109,9 +117,18 @@ _ABOUT_ABOVE = re.compile(r".{0,300}(?:\babove\b|выше|以上|上述).*", re.
 _NAMED_LINE = re.compile(r"(\w+)[ \t]+([^\s:：]+)[:：][ \t]*\n")
 _ABOVE_FENCE = re.compile(r"(?:[^\n]{0,120}[^\n.:：。]\n){1,4}```\n(?=(?:(?!```).)+(?:\n```\s*)?\Z)", re.DOTALL)
 """Names of a passage above the fence that encloses it."""
+_AFTER_NUMBER = r"(?:[.,]\d{1,9})*[)\]]*[ \t]*(?:[|:：.]|->|→|[–—-](?=[ \t])|(?=\[|\t)|$)[ \t]*"
+_NUMBERED = re.compile(
+    rf"\s*(?P<before>[^\d\n.!?]{{1,24}}?)\d{{1,9}}(?:{_AFTER_NUMBER}|(?<=[#№]\d)[ \t]+|(?<=[#№]\d\d)[ \t]+)",
+    re.MULTILINE,
+)
+"""The beginning of a numbered passage: ``Doc-1 | a.md``, ``Hit (0.83):``, ``#1``."""
+_NAME_LINE = re.compile(r"(\w+)[^\n:：]{0,80}[:：][ \t]*\n")
 _DASH_LINE = re.compile(r"^[ \t]*[—–]", re.MULTILINE)
-_FIELD_NAME = re.compile(r"\s*([^\W\d_][^\d\n:：]{0,30}?)(\d{1,9}[^\d\n:：]{0,20})?[:：]")
+_FIELD_NAME = re.compile(r"\s*([^\W\d_][^\d\n:：]{0,30}?)((?<= )[A-ZА-Я]|\d{1,9}[^\d\n:：]{0,20})?[:：]")
 BLANK = re.compile(r"\n[ \t]*\n")
+_WIDE_BLANK = re.compile(r"\n(?:[ \t]*\n){2,}")
+"""Between passages whose paragraphs have one blank line between them."""
 _LABEL = re.compile(r"\A\[([^\]\n]{1,200})\](?!\()[ \t:]*\n?(?=\S)")
 _NOTHING = re.compile(
     r"(?=.*\b(?:found|results?|match\w*|documents?|hits?|entries)\b)"
@@ -145,11 +162,13 @@ def pieces_of(text: str, separator: str | None = None) -> Iterator[Document]:
     heads: list[re.Match[str]] = []
     for rule in (_FILE_LINE, BRACKETED, _BETWEEN_RULES, _BOLD, _SOURCE_LINE):
         heads = heads or _heads_by(rule, text)
-    heads = heads or _titles_in(text) or _metadata_in(text)
+    heads = heads or _titles_in(text) or _metadata_in(text) or _named_in(text)
     if heads:
         ends = [*(head.start() for head in heads[1:]), len(text)]
         for head, end in zip(heads, ends, strict=True):
-            yield Document(text[head.end() : end].strip(" \t\n-=:"), id_of(head["label"] or ""))
+            part = text[head.end() : end].strip(" \t\n-=:")
+            fenced = _QUOTED.fullmatch(part)
+            yield Document(part if fenced is None or fenced[2] else fenced[3], id_of(head["label"] or ""))
         return
     elements = (list(ELEMENT.finditer(text)) or _siblings_in(text)) if is_closed(text) else []
     if len(elements) == 1 and _RULE.search(elements[0][3]):
@@ -164,7 +183,8 @@ def pieces_of(text: str, separator: str | None = None) -> Iterator[Document]:
     if 2 * sum(len(inner) for _, inner in quoted) > len(text) and not any(language for language, _ in quoted):
         yield from (_labelled(inner) for _, inner in quoted if inner)
         return
-    for rule in filter(None, (_RULE, _HEADING, _repeated_label(text), _repeated_mark(text), BLANK)):
+    repeated = (_repeated_label(text), _repeated_mark(text), _repeated_number(text))
+    for rule in filter(None, (_RULE, _HEADING, *repeated, _WIDE_BLANK, BLANK)):
         if places := _places_of(rule, text):
             yield from _parts_between(rule, places, text)
             return
@@ -200,7 +220,7 @@ def _within(element: re.Match[str]) -> Document:
 def _places_of(rule: re.Pattern[str], text: str) -> list[re.Match[str]]:
     """Return the matches of a rule that divide a text; none if it divides the passages, too."""
     places = list(rule.finditer(text))
-    if rule is BLANK:
+    if rule in (BLANK, _WIDE_BLANK):
         fences = [fence.start() for fence in _CODE_FENCE.finditer(text)]
         return [place for place in places if bisect_right(fences, place.start()) % 2 == 0]
     if rule is not _HEADING or not places:
@@ -213,10 +233,8 @@ def _places_of(rule: re.Pattern[str], text: str) -> list[re.Match[str]]:
     paragraphs = BLANK.split(text.strip())
     paragraphs = paragraphs[1 if is_lead(paragraphs[0]) else 0 :]
     # Else a list is in a passage.
-    are_all = numbers == sorted({*numbers}) and (
-        len(paragraphs) == 1 or all(map(_HEADING.match, map(str.lstrip, paragraphs)))
-    )
-    return places if are_all else []
+    in_order = numbers == sorted({*numbers})
+    return places if in_order and _begins_parts(rule, [*map(str.lstrip, paragraphs)], len(places)) else []
 
 
 def _form_of(heading: re.Match[str]) -> str:
@@ -234,7 +252,7 @@ def _parts_between(rule: re.Pattern[str], places: list[re.Match[str]], text: str
         any(map(_LEADS_ON.search, parts)) or len({*map(bool, map(_LIST_ITEM.match, parts))}) > 1
     ):
         return iter((_labelled(text),))  # blank lines are within passages
-    if rule in (_RULE, BLANK):
+    if rule in (_RULE, _WIDE_BLANK, BLANK):
         parts = [part.lstrip() for part in parts]
         heads = [head for part in parts if (head := _HEADING.match(part))]
         if len(heads) < len(parts):
@@ -248,14 +266,18 @@ def _parts_between(rule: re.Pattern[str], places: list[re.Match[str]], text: str
 
 
 def _repeated_label(text: str) -> re.Pattern[str] | None:
-    """Return the label with which each of several lines begins, as ``Memory: ``, or None."""
+    """Return the label with which each line, or the first paragraph of each part, begins, or None."""
     first = _FIELD_NAME.match(text)
     if first is None:
         return None
-    number = "" if first[2] is None else r"\d{1,9}" + re.escape(first[2].lstrip("0123456789"))
+    number = first[2] or ""
+    if number:
+        rest = number.lstrip("0123456789")
+        number = r"\d{1,9}" + re.escape(rest) if rest != number else "[A-ZА-Я]"
     label = re.compile(rf"^[ \t]*{re.escape(first[1])}{number}[:：][ \t]*", re.MULTILINE)
     lines = re.findall(r"^.*\S", text, re.MULTILINE)
-    return label if 1 < len(lines) == len(label.findall(text)) else None
+    paragraphs = list(filter(label.match, BLANK.split(text)))
+    return label if 1 < len(label.findall(text)) in (len(lines), len(paragraphs)) else None
 
 
 def _repeated_mark(text: str) -> re.Pattern[str] | None:
@@ -267,7 +289,24 @@ def _repeated_mark(text: str) -> re.Pattern[str] | None:
     rule = re.compile(rf"^[ \t]*{mark}[ \t]+(?=\S)", re.MULTILINE)
     paragraphs = BLANK.split(text.strip())
     count = len(rule.findall(text))
-    return rule if count > 1 and len(paragraphs) in (1, count) and all(map(rule.match, paragraphs)) else None
+    return rule if count > 1 and _begins_parts(rule, paragraphs, count) else None
+
+
+def _repeated_number(text: str) -> re.Pattern[str] | None:
+    """Return the numbered beginning of each part's first paragraph, as ``Doc-1 | a.md``, or None."""
+    first = _NUMBERED.match(text)
+    if first is None:
+        return None
+    after = r"(?![^\W_])[ \t]*" if first["before"][-1] in "#№" else _AFTER_NUMBER
+    rule = re.compile(rf"^[ \t]*{re.escape(first['before'])}\d{{1,9}}{after}", re.MULTILINE)
+    count = len(rule.findall(text))
+    return rule if count > 1 and _begins_parts(rule, BLANK.split(text.strip()), count) else None
+
+
+def _begins_parts(rule: re.Pattern[str], paragraphs: Sequence[str], count: int) -> bool:
+    """Return whether a rule's matches begin the first and other paragraphs, or lines of a single one."""
+    begun = [rule.match(one) is not None for one in paragraphs]
+    return begun[0] and (len(begun) == 1 or sum(begun) == count)
 
 
 def is_closed(text: str) -> bool:
@@ -279,6 +318,8 @@ def _heads_by(rule: re.Pattern[str], text: str) -> list[re.Match[str]]:
     """Return the lines with which passages begin, two or more, or one file name; none after other text."""
     heads = list(rule.finditer(text))
     leads = len(heads) > 1 and is_lead(text[: heads[0].start()])
+    if rule is _SOURCE_LINE and all(_SENTENCE_END.search(head["label"]) for head in heads):
+        return []  # a passage goes on in the line of its label
     return heads if leads or (heads and rule is _FILE_LINE and heads[0].start() == 0) else []
 
 
@@ -290,6 +331,16 @@ def _metadata_in(text: str) -> list[re.Match[str]]:
         return []
     heads = [head for head in heads if head[0].lstrip().startswith(first[0].lstrip().partition(":")[0])]
     return heads if len(heads) > 1 else []
+
+
+def _named_in(text: str) -> list[re.Match[str]]:
+    """Return the lines that name a passage, as ``From a.md:``, all with one first word, or nothing."""
+    first = _NAME_LINE.match(text)
+    if first is None:
+        return []
+    rule = re.compile(rf"(?<![^\n])(?P<label>{re.escape(first[1])}\b[^\n:：]{{0,80}})[:：][ \t]*\n")
+    heads = list(rule.finditer(text))
+    return heads if len(heads) > 1 and _begins_parts(rule, BLANK.split(text), len(heads)) else []
 
 
 def _titles_in(text: str) -> list[re.Match[str]]:
@@ -333,6 +384,8 @@ def divided(body: str, count: int | None = None) -> Passages:
     if listed and (count is None or len(listed) == count):
         return Passages(listed, is_divided=isinstance(value, list))
     pieces = [one for piece in pieces_of(body) if piece.text for one in _listed_in(piece)]
+    if count is None and len(closed := _closed_by_sources(pieces, body)) > 1:
+        pieces = closed
     whole = [piece for piece in pieces if META.fullmatch(piece.text or "") is None] or pieces
     whole = [
         piece._replace(text=piece.text[head.end() :].strip())
@@ -356,8 +409,6 @@ def divided(body: str, count: int | None = None) -> Passages:
                 whole[at] = whole[at]._replace(text=sides[2 - end])
         if _ABOUT_ABOVE.fullmatch(whole[-1].text or "") and _TO_THE_MODEL.search(whole[-1].text or ""):
             del whole[-1]
-    if count is None and len(closed := _closed_by_sources(whole, body)) > 1:
-        whole = closed
     trailers = [_TRAILER.search(piece.text or "") for piece in whole]
     dashes = [len(_DASH_LINE.findall(piece.text or "")) for piece in whole]
     if len(whole) > 1 and all(trailers) and max(dashes) < 2:  # else they are lists
@@ -395,7 +446,7 @@ def _closed_by_sources(paragraphs: Sequence[Document], body: str) -> list[Docume
     passages, held = list[Document](), list[str]()
     for text in texts:
         held.append(text)
-        if _TRAILER.search(text) and len(_DASH_LINE.findall(text)) < 2:
+        if _TRAILER.search(f"\n{text}") and len(_DASH_LINE.findall(text)) < 2:
             passages.append(Document("\n\n".join(held)))
             held.clear()
     return [] if held else passages

@@ -315,6 +315,31 @@ def test_a_layout_that_does_not_divide_shows_one_text_without_ranks(layout):
     assert [item.text for item in shown.documents] in ([ONE], [f"{ONE}\n{TWO}"])
 
 
+FIRST = "The ferry leaves at nine on weekdays in winter.\n\nIt is back at six in the evening."
+SECOND = "Bicycles travel free on every ferry of the line.\n\nDogs need a ticket of their own."
+OF_PARAGRAPHS = [
+    "Passage: {}\n\nPassage: {}", "Summary 1: {}\n\nSummary 2: {}", "Заметка 1: {}\n\nЗаметка 2: {}",
+    "(1) {}\n\n(2) {}", "1. {}\n\n2. {}", "• {}\n\n• {}", "§ {}\n\n§ {}", "D1> {}\n\nD2> {}", "#1 {}\n\n#2 {}",
+    "Text A: {}\n\nText B: {}", "From a.md:\n{}\n\nFrom b.md:\n{}", "kb/a.md\n{}\n\nkb/b.md\n{}", "ID=17\n{}\n\nID=18\n{}",
+    "Ссылка: https://a.example/1\n{}\n\nСсылка: https://a.example/2\n{}", "Hit (0.83): {}\n\nHit (0.71): {}",
+    "Memory 1 [2024-01-02]: {}\n\nMemory 2 [2024-01-05]: {}", "Claim 1 -> {}\n\nClaim 2 -> {}", "{}\n\n\n{}",
+    "### a.md\n```\n{}\n```\n\n### b.md\n```\n{}\n```", "{}\n\n* * *\n\n{}", "{}\n<EOD>\n{}\n<EOD>",
+    "<<BEGIN DOC>>\n{}\n<<END DOC>>\n<<BEGIN DOC>>\n{}\n<<END DOC>>", "{}\n\n(source: a.md)\n\n{}\n\n(source: b.md)",
+    "{}（来源：a.md）\n\n{}（来源：b.md）", "Doc-1 | a.md | 0.83\n{}\n\nDoc-2 | b.md | 0.71\n{}",
+]  # fmt: skip
+"""Layouts of passages that have paragraphs of their own."""
+
+
+@pytest.mark.parametrize("layout", OF_PARAGRAPHS)
+def test_a_repeated_beginning_divides_passages_of_several_paragraphs(layout):
+    text = f"Context:\n{layout.format(FIRST, SECOND)}\n\nQuestion: {QUESTION}"
+
+    shown = contexts_in_prompts([call(text)], ANSWER, QUESTION)
+
+    assert [item.text for item in shown.documents] == [FIRST, SECOND]
+    assert shown.is_divided
+
+
 @pytest.mark.parametrize("passages", WITHIN)
 def test_marks_within_passages_do_not_divide_them(passages):
     text = "Context:\n" + "\n\n".join(WITHIN[passages]) + f"\n\nQuestion: {QUESTION}"
