@@ -69,7 +69,7 @@ def grpc_server(
     return server
 
 
-class _NoBodyError(RagmeterError):
+class _MissingBodyError(RagmeterError):
     """The sender has gone, or the library has refused the body for its size."""
 
 
@@ -88,7 +88,7 @@ class _Bodies:
         self._is_watched = False
 
     def receive(self, coming: Iterator[bytes], context: grpc.ServicerContext) -> bytes:
-        """Return the body of a call; raises `BusyError` for want of room, or `_NoBodyError`."""
+        """Return the body of a call; raises `BusyError` for want of room, or `_MissingBodyError`."""
         come: list[bool] = []
         with self._lock:
             self._waiting.append((time.monotonic() + self._limits.call_s, context, come))
@@ -96,7 +96,7 @@ class _Bodies:
         try:
             body = next(coming)
         except (StopIteration, grpc.RpcError):
-            raise _NoBodyError("no body, or a larger one than is received") from None
+            raise _MissingBodyError("no body, or a larger one than is received") from None
         come.append(True)
         with self._lock:
             self._held += len(body)
@@ -250,7 +250,7 @@ class _Export:
         if isinstance(error, TooLargeError):
             # Without a hint when to retry, as it would be as large again.
             outcome, code = "too_large", grpc.StatusCode.RESOURCE_EXHAUSTED
-        if isinstance(error, _NoBodyError):
+        if isinstance(error, _MissingBodyError):
             outcome = "broken_off"
         if isinstance(error, FailedError):
             outcome, code = "error", grpc.StatusCode.INTERNAL

@@ -19,6 +19,7 @@ _LINK = re.compile(rb'(?<= )((?:href|src|action)=")/(?!/)')
 
 def public_path(address: str | None) -> str:
     """Return the path of the page's public address without its last slash; empty: none."""
+    # Not from the settings: the page is there before they are read.
     address = address or os.environ.get("RAGMETER_PAGE_URL") or ""
     return quote(urlsplit(address).path.rstrip("/"), safe="/%:@!$&'()*+,;=~")
 

@@ -237,7 +237,7 @@ def judges_earlier(one: FoundRequest, earlier: Sequence[FoundRequest]) -> bool:
 def notes_of_unread(spans: Sequence[SpanRecord]) -> list[Unheard]:
     """Return the entry of a trace in which nothing is a request and no other reason was found.
 
-    None if it only makes an agent or asks a server of tools what it has: other traces have the requests.
+    No entry if it only makes an agent or asks a server of tools what it has: other traces have the requests.
     """
     judges = next(filter(is_evaluation, spans), None)
     if judges is None and all(

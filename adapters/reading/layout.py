@@ -272,8 +272,7 @@ def _repeated_label(text: str) -> re.Pattern[str] | None:
         return None
     number = first[2] or ""
     if number:
-        rest = number.lstrip("0123456789")
-        number = r"\d{1,9}" + re.escape(rest) if rest != number else "[A-ZА-Я]"
+        number = "[A-ZА-Я]" if number.isalpha() else r"\d{1,9}" + re.escape(number.lstrip("0123456789"))
     label = re.compile(rf"^[ \t]*{re.escape(first[1])}{number}[:：][ \t]*", re.MULTILINE)
     lines = re.findall(r"^.*\S", text, re.MULTILINE)
     paragraphs = list(filter(label.match, BLANK.split(text)))
@@ -287,9 +286,7 @@ def _repeated_mark(text: str) -> re.Pattern[str] | None:
         return None
     mark = _LISTED if first["listed"] else r"[\da-f.]+".join(map(re.escape, _NUMBER.split(first["mark"])))
     rule = re.compile(rf"^[ \t]*{mark}[ \t]+(?=\S)", re.MULTILINE)
-    paragraphs = BLANK.split(text.strip())
-    count = len(rule.findall(text))
-    return rule if count > 1 and _begins_parts(rule, paragraphs, count) else None
+    return _if_it_divides(rule, text)
 
 
 def _repeated_number(text: str) -> re.Pattern[str] | None:
@@ -299,6 +296,10 @@ def _repeated_number(text: str) -> re.Pattern[str] | None:
         return None
     after = r"(?![^\W_])[ \t]*" if first["before"][-1] in "#№" else _AFTER_NUMBER
     rule = re.compile(rf"^[ \t]*{re.escape(first['before'])}\d{{1,9}}{after}", re.MULTILINE)
+    return _if_it_divides(rule, text)
+
+
+def _if_it_divides(rule: re.Pattern[str], text: str) -> re.Pattern[str] | None:
     count = len(rule.findall(text))
     return rule if count > 1 and _begins_parts(rule, BLANK.split(text.strip()), count) else None
 

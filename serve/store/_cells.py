@@ -116,7 +116,7 @@ class Cell:
             self.moments.add(other.moments.values())
 
 
-def joined(one: Cell | None, other: Cell) -> Cell:
+def sum_of(one: Cell | None, other: Cell) -> Cell:
     """Return the sum of two cells, neither of which changes; of a single one, that itself."""
     if one is None:
         return other

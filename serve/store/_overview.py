@@ -13,7 +13,7 @@ from ragmeter.quality.moments import Clustering
 from ragmeter.quality.objectives import Objective, Objectives
 from ragmeter.quality.verdict_shares import VERDICT_BAD
 
-from ._cells import BINS, Cell, CellKey, Cells, GroupKey, joined
+from ._cells import BINS, Cell, CellKey, Cells, GroupKey, sum_of
 from ._counting import COST_UNITS
 from ._measured import MeasuredScore, only_measurements, settle
 from ._parts import UNKNOWN_DEFINITION, Kind
@@ -122,7 +122,7 @@ class Selection:
         for key, cell in settle(each for each in self._cells.scores.items() if self._is_chosen(each[0])):
             place = MeasuredScore(key.score, key.measurement)
             of_one = found.setdefault(key.service, {})
-            of_one[place] = joined(of_one.get(place), cell)
+            of_one[place] = sum_of(of_one.get(place), cell)
         return {service: _join_unnamed(scores) for service, scores in found.items()}
 
     def groups(
@@ -271,7 +271,7 @@ def trends(
         for each, cell in scores.items():
             name = each if each.measurement else MeasuredScore(each.score, only.get(each.score, ""))
             began, _, earlier = open_.get(name, (from_ms, until_ms, None))
-            whole = joined(earlier, cell)
+            whole = sum_of(earlier, cell)
             open_[name] = (began, until_ms, whole)
             if sum(whole.bins) >= LEAST_IN_BIN:
                 _close(found, name, open_)

@@ -512,7 +512,8 @@ def _check_names(database: Database, filters: Filters) -> None:
         ).fetchone()
         if not known and n >= BOUNDS[sort]:
             raise InvalidQueryError(
-                f"{sort} is none of the first {n}, which are told apart; the rest is together: {sort}={OTHER}"
+                f"{sort} is not one of the first {n}, which are counted singly; "
+                f"the rest is under {sort}={OTHER}"
             )
 
 

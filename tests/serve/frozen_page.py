@@ -377,7 +377,7 @@ class FrozenReader:
     def requests(self, filters, *, sort="worst", limit=50, cursor=None, grouped=False):
         self.asked.append((filters, sort, cursor, grouped))
         if cursor not in (None, "more"):
-            raise InvalidQueryError("before is no cursor of ours")
+            raise InvalidQueryError("before is not a cursor of this server")
         return RequestPage(requests=self._rows, next=None if cursor else "more", total=len(self._rows))
 
     def facets(self, filters):

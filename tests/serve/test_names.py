@@ -172,7 +172,9 @@ def test_a_name_that_is_counted_with_others_is_answered_with_where_its_requests_
         for look in (
             reader.overview, reader.health, reader.requests, reader.facets, reader.conversations, reader.chunks, reader.gaps,
         ):  # fmt: skip
-            with pytest.raises(InvalidQueryError, match=f"{sort} is none of the first .*: {sort}=other"):
+            with pytest.raises(
+                InvalidQueryError, match=f"{sort} is not one of the first .* under {sort}=other"
+            ):
                 look(last)
 
 
