@@ -20,10 +20,10 @@ from ragmeter.adapters.reading.contexts import shown_documents
 from ragmeter.adapters.reading.fields import CONVERSATION_KEYS, USER_KEYS
 from ragmeter.adapters.reading.prompt_documents import asked_in, carried_in, stands_in
 from ragmeter.adapters.reading.prompt_layout import question_in_prompt
+from ragmeter.adapters.reading.request_texts import answer_in_form
 from ragmeter.adapters.reading.route import candidates
 from ragmeter.adapters.reading.stages import SharedContexts, to_stages
 from ragmeter.adapters.reading.step import Step
-from ragmeter.adapters.reading.values import answer_in_form
 from ragmeter.exporters.protocol import RagRun, Retrieval
 from ragmeter.metrics import RagSample, SampleStatus
 from ragmeter.metrics.sample import ContextsBy, search_query_of

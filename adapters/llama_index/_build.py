@@ -15,9 +15,9 @@ from ragmeter.adapters._unseen import Lookout, read_results
 from ragmeter.adapters.reading.answer import choose_answer, heard, is_label
 from ragmeter.adapters.reading.calls import UNHEARD, refusal_before, response_id_of, speakers_of
 from ragmeter.adapters.reading.prompt_documents import asked_in, carried_in, stands_in
+from ragmeter.adapters.reading.request_texts import answer_in_form
 from ragmeter.adapters.reading.stages import SharedContexts, to_stages
 from ragmeter.adapters.reading.step import Step
-from ragmeter.adapters.reading.values import answer_in_form
 from ragmeter.exporters.protocol import RagRun, Retrieval
 from ragmeter.metrics import RagSample
 from ragmeter.metrics.sample import search_query_of

@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 
+from ragmeter.adapters.reading.documents import Document
 from ragmeter.adapters.reading.results import ANY_TOOL, RetrievalTool, cut, tool_for
-from ragmeter.adapters.reading.values import Document, is_hidden
+from ragmeter.adapters.reading.values import is_hidden
 
 from ._tree import SpanTree
 from .conventions import ANY_SPAN, Documents, Missing, Reader, Role, reading

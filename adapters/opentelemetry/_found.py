@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from ragmeter.adapters.reading.values import Document
+from ragmeter.adapters.reading.documents import Document
 from ragmeter.metrics import RetrievedContext
 
 from ._contexts import Seen

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from ragmeter.adapters.reading.messages import last_of
 from ragmeter.adapters.reading.prompt_documents import asked_in, stands_in
+from ragmeter.adapters.reading.request_texts import arguments_in, question_in
 from ragmeter.adapters.reading.step import Step
-from ragmeter.adapters.reading.values import arguments_in, is_hidden, last_of, question_in
+from ragmeter.adapters.reading.values import is_hidden
 
 from ._contexts import Read, Seen
 

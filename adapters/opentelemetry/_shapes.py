@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from ragmeter.adapters._unseen import shaped_documents
+from ragmeter.adapters.reading.documents import Document, documents_in
 from ragmeter.adapters.reading.letters import letters_of, weight_of
 from ragmeter.adapters.reading.prompt_layout import place_in
 from ragmeter.adapters.reading.results import ANY_TOOL, cut
 from ragmeter.adapters.reading.step import Message, Step
-from ragmeter.adapters.reading.values import Document, documents_in
 
 from ._accounts import is_evaluation
 from ._contexts import Read

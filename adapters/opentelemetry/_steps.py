@@ -7,10 +7,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from ragmeter.adapters.reading.contexts import shown_documents
+from ragmeter.adapters.reading.documents import Document
 from ragmeter.adapters.reading.fields import FIELD_NAMES
+from ragmeter.adapters.reading.request_texts import answer_in
 from ragmeter.adapters.reading.results import ANY_TOOL, cut, flattened, reads_as_retrieved
 from ragmeter.adapters.reading.step import Message, Step, Unknown
-from ragmeter.adapters.reading.values import MAX_DEPTH, Document, answer_in, is_hidden, mapping_of, opened
+from ragmeter.adapters.reading.values import MAX_DEPTH, is_hidden, mapping_of, opened
 
 from ._contexts import Read, Seen
 from ._limits import CutLength

@@ -9,9 +9,10 @@ from typing import Any
 
 from opentelemetry.trace import SpanContext, TraceFlags
 
+from ragmeter.adapters.reading.documents import Document
 from ragmeter.adapters.reading.fields import CONVERSATION_KEYS, USER_KEYS
 from ragmeter.adapters.reading.stages import SeenStage, SharedContexts, to_stages
-from ragmeter.adapters.reading.values import Document, mapping_of, opened
+from ragmeter.adapters.reading.values import mapping_of, opened
 from ragmeter.exporters.protocol import RagRun, Retrieval
 from ragmeter.metrics import RagSample, Reference
 from ragmeter.metrics.sample import SampleStatus, StageKind, search_query_of

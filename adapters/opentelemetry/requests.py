@@ -17,9 +17,10 @@ from ragmeter.adapters._unseen import context_in
 from ragmeter.adapters.reading.calls import last_reply, response_id_of, speakers_of
 from ragmeter.adapters.reading.letters import letters_of
 from ragmeter.adapters.reading.prompt_documents import PromptTemplates, carried_in, contexts_in_prompts
+from ragmeter.adapters.reading.request_texts import answer_in, has_context
 from ragmeter.adapters.reading.results import RetrievalTool
 from ragmeter.adapters.reading.step import Step
-from ragmeter.adapters.reading.values import answer_in, has_context, mapping_of
+from ragmeter.adapters.reading.values import mapping_of
 from ragmeter.metrics import RetrievedContext
 
 from ._accounts import Unheard, is_evaluation, judges_earlier, note_of, unheard_of

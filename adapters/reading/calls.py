@@ -9,8 +9,8 @@ from functools import cached_property
 from .answer import is_label, is_long, only_asks, texts_that_said
 from .letters import letters_of, tokens_in, weight_of
 from .prompt_layout import place_in
+from .request_texts import answer_in_form
 from .step import Step, Unknown
-from .values import answer_in_form
 
 MAX_CALLS = 100
 """Calls of a request that are read at most: the last ones."""

@@ -10,11 +10,11 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
+from .documents import Document
 from .label_words import CONTENT, MARK, PASSAGE, SOURCE
 from .letters import letters_of, weight_of
 from .literals import parsed
 from .records import META, id_of, is_lead, records_in
-from .values import Document
 
 
 class Passages(NamedTuple):

@@ -10,6 +10,7 @@ from ragmeter.metrics import RetrievedContext
 from .answer import is_long
 from .calls import authors_of, is_grade
 from .chat_template import written_out
+from .documents import Document
 from .label_words import QUESTION_LABEL
 from .layout import Passages, divided
 from .letters import letters_of
@@ -18,7 +19,6 @@ from .prompts import MAX_PROMPTS, turn_in
 from .results import ANY_TOOL, cut, reads_as_retrieved
 from .stages import to_contexts
 from .step import Message, Step
-from .values import Document
 
 _QUESTIONS = 3
 _MOST_NAMES = 1_000

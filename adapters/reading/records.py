@@ -7,9 +7,9 @@ import io
 import re
 from itertools import islice, pairwise
 
+from .documents import Document
 from .label_words import CONTENT, CONTEXT_INFLECTED, PASSAGE, SOURCE
 from .letters import letters_of, weight_of
-from .values import Document
 
 _FIELD_LINE = re.compile(
     r"^[ \t]*(?:[-*•] +)?(?P<key>[^\W\d_][\w ]{1,20}?)[ \t]*(?::(?=\s)|：)[ \t]*(?:[|>]-?(?=[ \t]*\n))?",

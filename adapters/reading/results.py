@@ -15,11 +15,13 @@ from typing import Any
 from ragmeter.metrics import ConfigurationError
 from ragmeter.settings.options import rules_in_environment
 
+from .documents import Document, documents_in
 from .fields import FIELD_NAMES
 from .layout import pieces_of
 from .letters import letters_of, weight_of
 from .literals import literal_in, parsed
-from .values import Document, documents_in, is_hidden, is_repr, messages_in, opened
+from .messages import messages_in
+from .values import is_hidden, is_repr, opened
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,8 +10,10 @@ from otlp_spans import chat, documents, exchange, found, only, openinference, sp
 from ragmeter.adapters.opentelemetry.build import sample_of
 from ragmeter.adapters.opentelemetry.record import LogNote
 from ragmeter.adapters.opentelemetry.requests import read_trace
+from ragmeter.adapters.reading.documents import documents_in
+from ragmeter.adapters.reading.messages import messages_in
+from ragmeter.adapters.reading.request_texts import answer_in, question_in
 from ragmeter.adapters.reading.results import RetrievalTool, cut
-from ragmeter.adapters.reading.values import answer_in, documents_in, messages_in, question_in
 from ragmeter.metrics import ConfigurationError
 
 

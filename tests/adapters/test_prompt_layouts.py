@@ -6,10 +6,10 @@ import re
 import pytest
 
 from ragmeter.adapters.reading.calls import last_reply
+from ragmeter.adapters.reading.documents import Document
 from ragmeter.adapters.reading.prompt_documents import asked_in, carried_in, contexts_in_prompts
 from ragmeter.adapters.reading.results import ANY_TOOL, cut
 from ragmeter.adapters.reading.step import Message, Step
-from ragmeter.adapters.reading.values import Document
 
 ONE = "Kettle 4711 boils in three minutes flat, as long as it is not full."
 TWO = "Kettle 12 needs five minutes in winter; in summer it is a little faster."

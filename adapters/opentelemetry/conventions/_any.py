@@ -13,18 +13,12 @@ from functools import lru_cache
 from typing import Any, Literal, NamedTuple
 
 from ragmeter.adapters.opentelemetry.record import SpanRecord
+from ragmeter.adapters.reading.documents import documents_in
 from ragmeter.adapters.reading.literals import literal_in
+from ragmeter.adapters.reading.messages import messages_in
+from ragmeter.adapters.reading.request_texts import answer_in, query_in, question_in
 from ragmeter.adapters.reading.results import ANY_TOOL, cut, reads_as_retrieved
-from ragmeter.adapters.reading.values import (
-    answer_in,
-    documents_in,
-    is_hidden,
-    mapping_of,
-    messages_in,
-    opened,
-    query_in,
-    question_in,
-)
+from ragmeter.adapters.reading.values import is_hidden, mapping_of, opened
 
 from ._messages import said_in, sent_in
 from ._own_shapes import DOCUMENTS, hits_in, whole_request_in

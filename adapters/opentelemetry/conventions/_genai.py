@@ -10,16 +10,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from ragmeter.adapters.opentelemetry.record import SpanRecord
-from ragmeter.adapters.reading.values import (
-    Document,
-    answer_in,
-    documents_in,
-    is_hidden,
-    last_of,
-    messages_in,
-    opened,
-    question_in,
-)
+from ragmeter.adapters.reading.documents import Document, documents_in
+from ragmeter.adapters.reading.messages import last_of, messages_in
+from ragmeter.adapters.reading.request_texts import answer_in, question_in
+from ragmeter.adapters.reading.values import is_hidden, opened
 
 from ._any import AnySpan
 from ._messages import said_in, sent_in

@@ -10,7 +10,9 @@ import re
 from typing import Any
 
 from ragmeter.adapters.opentelemetry.record import SpanRecord
-from ragmeter.adapters.reading.values import Document, answer_in, mapping_of, query_in, question_in
+from ragmeter.adapters.reading.documents import Document
+from ragmeter.adapters.reading.request_texts import answer_in, query_in, question_in
+from ragmeter.adapters.reading.values import mapping_of
 
 from ._reader import Documents, Reader, Role
 

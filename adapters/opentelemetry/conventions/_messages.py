@@ -11,7 +11,9 @@ from dataclasses import replace
 from typing import Any
 
 from ragmeter.adapters.opentelemetry.record import UNREAD, LogNote, SpanNote, SpanRecord
-from ragmeter.adapters.reading.values import answer_in, last_of, messages_in, opened
+from ragmeter.adapters.reading.messages import last_of, messages_in
+from ragmeter.adapters.reading.request_texts import answer_in
+from ragmeter.adapters.reading.values import opened
 
 from ._reader import rows_under
 

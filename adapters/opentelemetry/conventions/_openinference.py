@@ -10,18 +10,10 @@ import re
 from typing import Any, Literal
 
 from ragmeter.adapters.opentelemetry.record import SpanRecord
-from ragmeter.adapters.reading.values import (
-    Document,
-    answer_in,
-    documents_in,
-    is_hidden,
-    is_repr,
-    mapping_of,
-    messages_in,
-    opened,
-    query_in,
-    question_in,
-)
+from ragmeter.adapters.reading.documents import Document, documents_in
+from ragmeter.adapters.reading.messages import messages_in
+from ragmeter.adapters.reading.request_texts import answer_in, query_in, question_in
+from ragmeter.adapters.reading.values import is_hidden, is_repr, mapping_of, opened
 
 from ._kinds import role_of_kind
 from ._reader import Documents, Reader, Role, reported_documents, rows_under

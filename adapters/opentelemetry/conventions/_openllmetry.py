@@ -10,7 +10,8 @@ import re
 from typing import Any
 
 from ragmeter.adapters.opentelemetry.record import SpanRecord
-from ragmeter.adapters.reading.values import Document, documents_in, mapping_of, opened
+from ragmeter.adapters.reading.documents import Document, documents_in
+from ragmeter.adapters.reading.values import mapping_of, opened
 
 from ._messages import said_in, sent_in
 from ._reader import Documents, Reader, Role, rows_under

@@ -6,10 +6,12 @@ import re
 from typing import Any, NamedTuple
 
 from ragmeter.adapters.opentelemetry.record import UNREAD, SpanRecord
+from ragmeter.adapters.reading.documents import Document, documents_in
 from ragmeter.adapters.reading.fields import FIELD_NAMES
 from ragmeter.adapters.reading.literals import literal_in
+from ragmeter.adapters.reading.request_texts import answer_in, question_in
 from ragmeter.adapters.reading.results import ANY_TOOL, cut, reads_as_retrieved
-from ragmeter.adapters.reading.values import Document, answer_in, documents_in, mapping_of, opened, question_in
+from ragmeter.adapters.reading.values import mapping_of, opened
 
 DOCUMENTS = frozenset(
     ("document", "documents", "docs", "context", "contexts", "chunks", "hits", "passages", "nodes", "matches")

@@ -8,17 +8,10 @@ from functools import lru_cache
 from typing import Any, Literal, NamedTuple
 
 from ragmeter.adapters.opentelemetry.record import SpanRecord
-from ragmeter.adapters.reading.values import (
-    Document,
-    answer_in,
-    documents_in,
-    is_broken,
-    is_hidden,
-    messages_in,
-    query_in,
-    question_in,
-    refuses,
-)
+from ragmeter.adapters.reading.documents import Document, documents_in
+from ragmeter.adapters.reading.messages import messages_in, refuses
+from ragmeter.adapters.reading.request_texts import answer_in, query_in, question_in
+from ragmeter.adapters.reading.values import is_broken, is_hidden
 
 Role = Literal["step", "retrieval", "rerank", "join", "model", "tool", "evaluation", "other"]
 """The role of a span.
