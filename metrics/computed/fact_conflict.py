@@ -24,8 +24,8 @@ class FactConflict(ComputedMetric):
     A number (its value, or its unit where the chunks have another), a date, a time, a percentage that neither a
     chunk nor the question has; another month, the other sign of a temperature or the other era of a year; a
     designation such as E1002 where a chunk has E1001; a name in the place of another one in a sentence that is
-    otherwise the chunk's; a clause that denies what a chunk's clause states, or the reverse (English, Russian,
-    Chinese).
+    otherwise the chunk's; a clause that denies what a chunk's clause states, or the reverse, by a negation or
+    an opposite (allowed, prohibited; English, Russian, Chinese).
 
     None: numbers of lists, steps, passages, code and a life's decades ("in your 20s"), spelled ones,
     conversions to other units ("350 °F (175 °C)"; a wrong one is a conflict), sums and differences that the
@@ -49,7 +49,7 @@ class FactConflict(ComputedMetric):
     reads_carried = True
     method = "lexical"
     target = "answer"
-    definition = "8"
+    definition = "9"
     direction = "lower"
 
     def compute(self, sample: RagSample) -> Sequence[Score]:

@@ -76,7 +76,7 @@ class Support(ComputedMetric):
     reads_carried = True
     method = "lexical"
     target = "answer"
-    definition = "7"
+    definition = "8"
     directions = MappingProxyType({"unsupported_words_max": "lower"})
     ranges = MappingProxyType({"unsupported_words_max": (0.0, None)})
 

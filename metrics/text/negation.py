@@ -1,25 +1,36 @@
 """Clauses of an answer that deny a clause of a chunk, or state what the chunk denies.
 
 `_claims` calls this. Only the plain case counts, in English, Russian and Chinese: one clause has every word
-of the other and exactly one of the two has a negation. Any restriction (another clause, another word) makes
-it no conflict.
+of the other and exactly one of the two has a negation. A word and its opposite (allowed, prohibited) are one
+word and a negation. Any restriction (another clause, another word) makes it no conflict.
 """
 
 import re
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache
+from itertools import chain
 from typing import NamedTuple
 
 from .analysis import Analysis
 from .function_words import russian_function_stems
 from .terms import held_in_line, search_terms, sentence_lines, terms_of_line
 from .tokens import has_han, is_han
-from .word_lists import read_pattern
+from .word_lists import read_entries, read_pattern
 
 _NEGATION = read_pattern("negation.negation")
-_QUICK = ("not", "n't", "never", "no ")
-_QUICK_ELSEWHERE = (*_QUICK, "n’t", "не", "нельзя", "никогда", "不", "没", "未", "无法", "并非")
+_QUICK = ("not", "n't", "never", "nobody", "no ")
+_QUICK_ELSEWHERE = (*_QUICK, "n’t", "не", "никогда", "不", "没", "未", "无法", "并非")
 """Every match of `_NEGATION` has one of these, which are cheap to search for."""
+_MEANING: dict[str, str] = {}
+"""Each word of `opposites` and the one that stands for its meaning."""
+_DENYING: dict[str, str] = {}
+"""The same for words that deny it."""
+for _said, _words in read_entries("opposites").items():
+    _stated = re.sub("not |не |不", "", _said)
+    _MEANING[_stated] = _stated
+    (_MEANING if _stated == _said else _DENYING).update(dict.fromkeys(_words, _stated))
+_HAN_WORDS = sorted((word for word in (*_DENYING, *_MEANING) if has_han(word)), key=len, reverse=True)
+_WORD = re.compile(f"(?i){'|'.join(_HAN_WORDS)}|[a-zа-я]{{4,}}")
 _CLAUSES = read_pattern("negation.clauses")
 _SUPPOSED = read_pattern("negation.supposed")
 """Signs that a sentence is not a plain statement."""
@@ -56,8 +67,10 @@ def denials(
         lacking: The terms of each sentence that no chunk has.
         contexts: The chunks.
     """
-    denied_there = [_may_deny(context.text) for context in contexts]
-    if not (any(map(_may_deny, texts)) or any(denied_there)):
+    opposed = not _opposite_terms().isdisjoint(chain.from_iterable(claiming))
+    may_deny = _may_deny_or_oppose if opposed else _may_deny
+    denied_there = [may_deny(context.text) for context in contexts]
+    if not (any(map(may_deny, texts)) or any(denied_there)):
         return []
     found: list[Denial] = []
     clauses_in = cache(_clauses)  # sentences of chunks are compared with many clauses
@@ -66,12 +79,12 @@ def denials(
         for context, denied in zip(contexts, denied_there, strict=True)
         if denied
         for said, line in zip(context.sentences, context.memoize(sentence_lines), strict=True)
-        if _may_deny(said)
+        if may_deny(said)
     ]
     for at, (sentence, terms, missing) in enumerate(zip(texts, claiming, lacking, strict=True)):
-        denies = _may_deny(sentence)
+        denies = may_deny(sentence)
         han = has_han(sentence)
-        if not han and not _AUXILIARY.issuperset(missing):
+        if not han and not _AUXILIARY.issuperset(frozenset(missing) - _opposite_terms()):
             continue
         if not denies:
             own = search_terms(terms)
@@ -87,7 +100,7 @@ def denials(
                 (own.denied, place, said)
                 for place, context in enumerate(contexts)
                 if denies or denied_there[place]
-                for own, said in _like(clause, context, clauses_in, any_side=denies)
+                for own, said in _like(clause, context, clauses_in, None if denies else may_deny)
             ]
             opposite = [side for side in sides if side[0] != clause.denied]
             if opposite and not _is_stated(clause, contexts, clauses_in):
@@ -108,6 +121,18 @@ def _may_deny(text: str) -> bool:
     return any(map(low.__contains__, _QUICK if text.isascii() else _QUICK_ELSEWHERE))
 
 
+def _may_deny_or_oppose(text: str) -> bool:
+    low = text.lower().replace("ё", "е")
+    return _may_deny(text) or any(map(low.__contains__, _DENYING))
+
+
+@cache
+def _opposite_terms() -> frozenset[str]:
+    """Return the terms of all words of `opposites`."""
+    return frozenset(chain.from_iterable(map(terms_of_line, (*_MEANING, *_DENYING))))
+
+
+_MayDeny = Callable[[str], bool]
 _ClausesIn = Callable[[str], list[_Clause]]
 
 
@@ -116,14 +141,26 @@ def _clauses(sentence: str) -> list[_Clause]:
 
 
 def _clause(text: str) -> _Clause:
-    plain = _DONE.sub("", text.replace("’", "'"))
+    opposed = 0
+
+    def stated(found: re.Match[str]) -> str:
+        nonlocal opposed
+        word = found[0].lower()
+        opposed += word in _DENYING
+        meaning = _DENYING.get(word) or _MEANING.get(word)
+        return f" {meaning} " if meaning else found[0]
+
+    plain = _WORD.sub(stated, _DONE.sub("", text.replace("’", "'").replace("ё", "е")))
     bare = _NEGATION.sub(" ", plain)
     across: list[str] = []
     if bare != plain and has_han(plain):  # 楼有 of 楼没有
         across = [*terms_of_line(_NEGATION.sub("", plain)), *terms_of_line(plain.replace("没有", "有"))]
     dropped = russian_function_stems()
     return _Clause(
-        text, frozenset(terms_of_line(bare)) - dropped - _AUXILIARY, bare != plain, frozenset(across)
+        text,
+        frozenset(terms_of_line(bare)) - dropped - _AUXILIARY,
+        (bare != plain) != (opposed % 2 == 1),
+        frozenset(across),
     )
 
 
@@ -134,12 +171,12 @@ _AUXILIARY = frozenset(
 
 
 def _like(
-    said: _Clause, context: Analysis, clauses_in: _ClausesIn, *, any_side: bool
+    said: _Clause, context: Analysis, clauses_in: _ClausesIn, may_deny: _MayDeny | None
 ) -> Iterator[tuple[_Clause, str]]:
     """Return the clauses of a chunk with these words and hardly any others, with their sentences."""
     terms = said.terms
     for sentence in _sentences_with(terms, context):
-        if (any_side or _may_deny(sentence)) and not _SUPPOSED.search(sentence):
+        if (may_deny is None or may_deny(sentence)) and not _SUPPOSED.search(sentence):
             clauses = clauses_in(sentence)
             for clause in clauses:
                 there = clause.terms
@@ -155,19 +192,17 @@ def _like(
 
 
 def _sentences_with(terms: frozenset[str], context: Analysis) -> Iterator[str]:
-    """Return the sentences of a chunk that have all these terms."""
-    if not context.has_han:
-        letters = terms
-    else:
-        letters = frozenset("".join(terms))
-        if all(map(is_han, letters)):
-            lines = context.memoize(sentence_lines)
-            for sentence, line in zip(context.sentences, lines, strict=True):
-                if all(map(line.__contains__, letters)):
-                    yield sentence
-            return
+    """Return the sentences of a chunk that have all these terms, but for those with an opposite."""
+    terms -= _opposite_terms()
+    letters = frozenset(filter(is_han, "".join(terms))) if context.has_han else ()
+    if letters:
+        lines = context.memoize(sentence_lines)
+        for sentence, line in zip(context.sentences, lines, strict=True):
+            if all(map(line.__contains__, letters)):
+                yield sentence
+        return
     for sentence, own in zip(context.sentences, context.sentence_sets, strict=True):
-        if letters <= own:
+        if terms <= own:
             yield sentence
 
 
