@@ -6,6 +6,7 @@ code; `uninstrument` detaches them. Importing this package imports no framework.
 
 from __future__ import annotations
 
+import logging
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from ragmeter import RagMeter
 
 __all__ = ["instrument", "uninstrument"]
+
+logger = logging.getLogger("ragmeter")
 
 
 class Framework(NamedTuple):
@@ -115,6 +118,11 @@ def instrument(
             the handler's, or has a wrong value. Nothing is attached or changed then.
     """
     names = _selected_frameworks(frameworks)
+    if not names:
+        logger.warning(
+            "ragmeter: instrument() attaches nothing: neither LangChain nor LlamaIndex is installed. Spans of "
+            "others: RagMeterSpanProcessor(meter).attach(), from ragmeter.adapters.opentelemetry"
+        )
     later = [] if options else [name for name in names if FRAMEWORKS[name].core not in sys.modules]
     modules = {name: import_module(FRAMEWORKS[name].adapter) for name in names if name not in later}
     chosen = options_by_framework({name: module.HANDLER for name, module in modules.items()}, options)

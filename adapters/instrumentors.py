@@ -13,6 +13,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Collection
+from functools import cache
 from typing import Any
 
 from ragmeter.metrics import RagmeterError
@@ -30,6 +31,12 @@ def _asks_for_scores() -> bool:
     # Scores without a destination would still cost judge calls.
     elsewhere = settings.writes_elsewhere or settings.scoring == "queue"
     return settings.enabled and (elsewhere or not sdk_off)
+
+
+@cache
+def _say(error: str) -> None:
+    """Log a wrong setting, once for all frameworks, without the traceback, which would not explain it."""
+    logger.error("ragmeter: not attached, nothing is scored: %s", error)
 
 
 class _Instrumentor:
@@ -55,8 +62,7 @@ class _Instrumentor:
             if kwargs.get("meter") is not None or _asks_for_scores():
                 instrument(kwargs.get("meter"), frameworks=(self._framework,))
         except RagmeterError as error:
-            # A traceback would not explain a wrong setting.
-            logger.error("not attached to %s: %s", self._framework, error)  # noqa: TRY400
+            _say(str(error))
 
     def uninstrument(self, **kwargs: Any) -> None:
         """Detach."""

@@ -19,12 +19,14 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
+from langchain_core.callbacks import BaseCallbackHandler
+
 from ragmeter import RagMeter
 from ragmeter._runtime.guard import is_hosts
 from ragmeter.adapters import check_meter
 from ragmeter.adapters._unseen import retrieval_rules
 from ragmeter.adapters.reading.fields import Reader, check_readers
-from ragmeter.metrics import ConfigurationError, MissingDependencyError
+from ragmeter.metrics import ConfigurationError
 
 from ._calls import messages_sent, prompts_sent
 from ._events import (
@@ -41,12 +43,6 @@ from ._state import Attachment, Options, attachment_of, default_attachment, rest
 
 if TYPE_CHECKING:
     from ragmeter.adapters.opentelemetry import RetrievalTool
-
-
-try:
-    from langchain_core.callbacks import BaseCallbackHandler
-except ImportError:
-    raise MissingDependencyError("langchain-core", "langchain", "the LangChain adapter") from None
 
 
 class RagMeterCallbackHandler(BaseCallbackHandler):

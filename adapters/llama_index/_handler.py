@@ -15,10 +15,14 @@ from collections.abc import Callable, Iterable
 from inspect import BoundArguments
 from typing import TYPE_CHECKING, Any
 
+from llama_index.core import instrumentation
+from llama_index.core.instrumentation import dispatcher as dispatching
+from llama_index.core.instrumentation.span import active_span_id
+
 from ragmeter.adapters import check_meter
 from ragmeter.adapters._unseen import retrieval_rules
 from ragmeter.adapters.reading.fields import Reader
-from ragmeter.metrics import ConfigurationError, MissingDependencyError
+from ragmeter.metrics import ConfigurationError
 from ragmeter.metrics._process import fork
 
 from ._answers import LlamaIndexRequest, Readers
@@ -30,14 +34,6 @@ if TYPE_CHECKING:
     from ragmeter import RagMeter
     from ragmeter._runtime.guard import Guard
     from ragmeter.adapters.opentelemetry import RetrievalTool
-
-
-try:
-    from llama_index.core import instrumentation
-    from llama_index.core.instrumentation import dispatcher as dispatching
-    from llama_index.core.instrumentation.span import active_span_id
-except ImportError:
-    raise MissingDependencyError("llama-index-core", "llama-index", "ragmeter.adapters.llama_index") from None
 
 
 class RagMeterHandler:

@@ -7,21 +7,18 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from difflib import get_close_matches
 from importlib.metadata import entry_points
+from itertools import starmap
 from pathlib import Path
 
 from ragmeter.metrics import ConfigurationError, RagmeterError
 from ragmeter.metrics.errors import DISTRIBUTION
 from ragmeter.metrics.registry import resolve_metrics
 from ragmeter.requests.references import load_references
-from ragmeter.settings.config import PREFIX, Settings, read_settings
+from ragmeter.settings.config import PREFIX, Settings, read_settings, without_effect
 
 from ._findings import CONFIGURED, Finding
 from ._packages import installed_version
-
-_OWN_ELSEWHERE = ("RAGMETER_DEMO_", "RAGMETER_DOCTOR", "RAGMETER_STARTUP", "RAGMETER_TEST_")
-"""Variables that other parts of ragmeter read."""
 
 
 def settings_or_none() -> Settings | None:
@@ -34,7 +31,6 @@ def settings_or_none() -> Settings | None:
 
 def check_configuration() -> Iterator[Finding]:
     """Yield findings about variables, metrics and the reference file."""
-    yield from _unknown_variables()
     try:
         settings = read_settings()
     except ConfigurationError as error:
@@ -42,6 +38,7 @@ def check_configuration() -> Iterator[Finding]:
         return
     given = sorted(name for name in os.environ if name.startswith(PREFIX))
     yield CONFIGURED.ok(f"{PREFIX}* variables", ", ".join(given) or "none set: the defaults hold")
+    yield from starmap(CONFIGURED.warning, without_effect(settings))
     if not settings.enabled:
         yield CONFIGURED.warning(
             "RAGMETER_ENABLED", "false: instrumentation without code does nothing", "unset it"
@@ -56,19 +53,6 @@ def check_configuration() -> Iterator[Finding]:
         said = ("OTEL_SDK_DISABLED", "true: the OpenTelemetry SDK drops everything", "unset it")
         elsewhere = settings.writes_elsewhere or settings.scoring == "queue"
         yield CONFIGURED.warning(*said) if elsewhere else CONFIGURED.failed(*said)
-
-
-def _unknown_variables() -> Iterator[Finding]:
-    known = [PREFIX + field.upper() for field in Settings.model_fields]
-    for name in sorted(os.environ):
-        if not name.startswith(PREFIX) or name in known or name.startswith(_OWN_ELSEWHERE):
-            continue
-        close = get_close_matches(name, known, 1)
-        yield CONFIGURED.warning(
-            name,
-            "no such setting: it has no effect",
-            f"did you mean {close[0]}?" if close else "check its spelling, or unset it",
-        )
 
 
 def _metrics(settings: Settings) -> Iterator[Finding]:

@@ -115,11 +115,13 @@ class PipelineEnding:
         self._left_s = max(0.0, self._left_s - took)
         # An exporter that fails at once causes no wait; its error is logged elsewhere.
         if first and not done and took >= min(self._silence_s, WORTH_SAYING_S):
+            late = [name for name, waiting in pipeline.backlog().export_backlog.items() if waiting]
             logger.warning(
-                "ragmeter: the process ends after %.1f s in which the judge or an exporter was not done: "
-                "scores may be lost. RagMeter(limits=Limits(shutdown_timeout_s=30)) waits longer, and so does "
+                "ragmeter: the process ends after %.1f s in which %s was not done: scores may be lost. "
+                "RagMeter(limits=Limits(shutdown_timeout_s=30)) waits longer, and so does "
                 "`with RagMeter(...) as meter:`",
                 took,
+                " and ".join(late) or "the judge or an exporter",
             )
         return done
 

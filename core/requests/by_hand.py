@@ -22,7 +22,7 @@ from opentelemetry.trace import SpanContext
 
 from ragmeter._runtime.guard import Guard, front_door
 from ragmeter.exporters.protocol import RagRun, Retrieval
-from ragmeter.metrics import RagSample, Reference, RetrievalStage, RetrievedContext
+from ragmeter.metrics import ConfigurationError, RagSample, Reference, RetrievalStage, RetrievedContext
 from ragmeter.metrics.sample import SampleStatus, StageKind, search_query_of
 
 from ._grouping import alike, contexts_of, joined_stages, rule_of, status_of
@@ -157,6 +157,7 @@ class Request:
                 of the retrieval before.
         """
         with self._guard:
+            self._check_open("retrieved")
             now = time.time_ns()
             given = as_contexts(contexts, "retrieved")
             began = started_ns if type(started_ns) is int and 0 < started_ns < now else self._last_ns
@@ -176,11 +177,18 @@ class Request:
             kind: Its kind, as `RetrievalStage.kind`: ``postprocessor``, ``fusion``, ``function``.
         """
         with self._guard:
+            self._check_open("kept")
             self._recorded.append(_RecordedStage(as_contexts(contexts, "kept"), stage, kind))
 
     def answered(self, text: str) -> None:
         """Record the answer. A second call replaces the first."""
-        self._answer = text
+        with self._guard:
+            self._check_open("answered")
+            self._answer = text
+
+    def _check_open(self, what: str) -> None:
+        if not self._open:
+            raise ConfigurationError(f"{what}() counts within `with meter.request(...) as request:` alone")
 
     def collect(self, meter: MeterPort, build: RunBuilder, *, size_bytes: int) -> bool:
         """Add a framework's run to this request; return whether it was still open."""

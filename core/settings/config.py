@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, SecretStr, ValidationError
@@ -24,6 +25,21 @@ if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
 
 PREFIX, _OTEL_PREFIX = PREFIXES
+
+_OF_COMMANDS = (
+    "RAGMETER_DEMO_MODEL",
+    "RAGMETER_DOCTOR",
+    "RAGMETER_SERVE_STORE",
+    "RAGMETER_SERVE_TOKEN",
+    "RAGMETER_SERVE_VIEW_TOKEN",
+    "RAGMETER_STARTUP",
+)
+"""Variables that are no settings: commands read them."""
+_WITH_A_MODEL: Mapping[str, tuple[str, ...]] = {
+    "judge_model": ("OpenAIJudge", "JudgeBudget", "SharedBudget"),
+    "embedding_model": ("OpenAIEmbedder",),
+}
+"""The settings that name a model, and whose arguments mean nothing without it."""
 
 
 def _split(value: object) -> object:
@@ -288,14 +304,28 @@ def fields_of(kind: str) -> list[str]:
 
 
 @contextmanager
-def naming(field: str, *, hidden: bool = False) -> Iterator[None]:
-    """Name the variable and its value in errors of the block; `hidden` hides a value with a password."""
+def naming(*fields: str, hidden: bool = False) -> Iterator[None]:
+    """Name the variables that are set, and their values, in errors of the block; `hidden`: no values."""
     try:
         yield
     except (ConfigurationError, ReferenceFileError) as error:
-        variable = variable_of(field)
-        shown = "" if hidden else f"={os.environ.get(variable)!r}"
-        raise ConfigurationError(f"{variable}{shown}: {error}") from error
+        given = [name for name in map(variable_of, fields) if os.environ.get(name)]
+        shown = ", ".join(name if hidden else f"{name}={os.environ[name]!r}" for name in given)
+        raise ConfigurationError(f"{shown}: {error}" if shown else str(error)) from error
+
+
+def without_effect(settings: Settings) -> Iterator[tuple[str, str, str]]:
+    """Yield each variable that is set and changes nothing, why, and what to do."""
+    known = [*(PREFIX + field.upper() for field in Settings.model_fields), *_OF_COMMANDS]
+    for name in sorted(os.environ):
+        if name.startswith(PREFIX) and name not in known and not name.startswith("RAGMETER_TEST_"):
+            close = get_close_matches(name, known, 1)
+            fix = f"did you mean {close[0]}?" if close else "check its spelling, or unset it"
+            yield name, "no such setting: it has no effect", fix
+    for model, kinds in _WITH_A_MODEL.items():
+        lone = [one for kind in kinds for one in fields_of(kind) if one in settings.model_fields_set]
+        if lone and getattr(settings, model) is None:
+            yield ", ".join(map(variable_of, lone)), "without effect", f"set {variable_of(model)}, too"
 
 
 def _explain(error: ValidationError, names: Mapping[str, str]) -> str:

@@ -6,9 +6,9 @@ its requests (``scoring="queue"``). `config` documents the settings.
 
 from __future__ import annotations
 
-import os
+import logging
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from functools import cache, partial
 from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -23,7 +23,7 @@ from ragmeter.quality.objectives import parse_objectives
 from ragmeter.quality.segments import parse_segments
 from ragmeter.requests.references import load_references
 
-from .config import Settings, argument_of, fields_of, naming, read_settings, variable_of
+from .config import Settings, argument_of, fields_of, naming, read_settings, variable_of, without_effect
 from .destinations import exporters_of
 from .options import Alarms, Limits, Sampling, Scoring
 
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from ragmeter.metrics.judge import JudgeBudget, JudgeCache
 
 T = TypeVar("T")
+logger = logging.getLogger("ragmeter")
 
 
 _CAPTURING = ("queue_size", "queue_bytes", "shutdown_timeout_s", "late_window", "late_window_s")
@@ -38,8 +39,9 @@ _CAPTURING = ("queue_size", "queue_bytes", "shutdown_timeout_s", "late_window", 
 
 
 def _group(settings: Settings, kind: type[T], *fields: str) -> T:
-    """Return a group of arguments from its settings; `fields`: only these."""
-    return kind(**_arguments(settings, kind.__name__, *fields))
+    """Return a group of arguments from its settings; `fields`: only these. Errors name the variables."""
+    with naming(*fields or fields_of(kind.__name__)):
+        return kind(**_arguments(settings, kind.__name__, *fields))
 
 
 def _arguments(settings: Settings, kind: str, *fields: str) -> dict[str, Any]:
@@ -61,6 +63,7 @@ def meter_arguments() -> dict[str, Any]:
         MissingDependencyError: A judge or an embedder is configured but ``openai`` is not installed.
     """
     settings = read_settings()
+    _say_what_has_no_effect(settings)
     if settings.scoring == "queue":
         # Scoring is up to the worker, which may share these variables.
         return {
@@ -72,6 +75,17 @@ def meter_arguments() -> dict[str, Any]:
             "limits": _group(settings, Limits, *_CAPTURING),
         }
     return _scoring_arguments(settings)
+
+
+def _say_what_has_no_effect(settings: Settings) -> None:
+    for name, why, fix in without_effect(settings):
+        _warn(f"{name}: {why}; {fix}")
+
+
+@cache
+def _warn(text: str) -> None:
+    """Log a warning, once."""
+    logger.warning("ragmeter: %s", text)
 
 
 def _scoring_arguments(settings: Settings) -> dict[str, Any]:
@@ -91,7 +105,7 @@ def _scoring_arguments(settings: Settings) -> dict[str, Any]:
         "scoring": Scoring(
             settings.scoring,
             fused=settings.fused,
-            verdict=_verdict(settings),
+            verdict=_group(settings, VerdictRules),
             labels=settings.labels,
             objectives=_parsed(settings, "objectives", parse_objectives),
         ),
@@ -132,16 +146,6 @@ def _parsed(settings: Settings, field: str, parse: Callable[[Any], T]) -> T | No
         return None if value is None else parse(value)
 
 
-def _verdict(settings: Settings) -> VerdictRules:
-    try:
-        return _group(settings, VerdictRules)
-    except ConfigurationError as error:
-        # Each threshold is valid by itself: two are out of order.
-        variables = map(variable_of, fields_of("VerdictRules"))
-        shown = ", ".join(f"{name}={os.environ[name]}" for name in variables if name in os.environ)
-        raise ConfigurationError(f"{shown}: {error}") from error
-
-
 def _judge(settings: Settings) -> Judge | None:
     if settings.judge_model is None:
         return None
@@ -149,7 +153,8 @@ def _judge(settings: Settings) -> Judge | None:
 
     budget, cache = budget_and_cache(settings)
     given = _arguments(settings, "OpenAIJudge") | {"budget": budget, "cache": cache}
-    return OpenAIJudge(concurrency=settings.judge_concurrency, **given)
+    with naming(*fields_of("OpenAIJudge"), hidden=True):
+        return OpenAIJudge(concurrency=settings.judge_concurrency, **given)
 
 
 def budget_and_cache(settings: Settings, *, waits: bool = False) -> tuple[JudgeBudget, JudgeCache | str | bool]:
@@ -169,16 +174,14 @@ def budget_and_cache(settings: Settings, *, waits: bool = False) -> tuple[JudgeB
     limits["when_exhausted"] = "wait" if waits else "skip"
     cache = settings.judge_cache
     if settings.judge_shared_url is None:
-        return JudgeBudget(**limits), True if cache is None else cache
+        with naming(*fields_of("JudgeBudget")):
+            return JudgeBudget(**limits), True if cache is None else cache
     from ragmeter.metrics.judge import SharedBudget, SharedCache  # noqa: PLC0415 -- likewise
 
     shared = _arguments(settings, "SharedBudget")
-    try:
+    with naming(*fields_of("SharedBudget"), hidden=True):
         budget = SharedBudget(**shared, **limits)
         return budget, SharedCache(shared["url"]) if cache is None else cache
-    except ConfigurationError as error:
-        variables = f"{variable_of('judge_shared_url')}, {variable_of('judge_shared_name')}"
-        raise ConfigurationError(f"{variables}: {error}") from error
 
 
 def embedder_of(settings: Settings) -> Embedder | None:
@@ -196,7 +199,8 @@ def embedder_of(settings: Settings) -> Embedder | None:
     calls, tokens = settings.embedding_calls_per_minute, settings.embedding_tokens_per_minute
     given = _arguments(settings, "OpenAIEmbedder")
     given["budget"] = None if calls is None and tokens is None else JudgeBudget(calls, tokens)
-    return OpenAIEmbedder(**given)
+    with naming(*fields_of("OpenAIEmbedder"), hidden=True):
+        return OpenAIEmbedder(**given)
 
 
 def spans_exporter(settings: Settings, *, below: bool = False) -> Exporter:
@@ -216,7 +220,7 @@ def _exporters(settings: Settings, *, below: bool = False) -> tuple[Exporter, ..
     names = list(settings.exporters or ("otel",))
     if settings.console:
         names.append("console")
-    with naming("exporters"):
+    with naming("exporters", "trace_url"):
         exporters = exporters_of(names, partial(spans_exporter, settings, below=below))
     if settings.jsonl is not None:
         from ragmeter.exporters.jsonl import JsonlExporter  # noqa: PLC0415 -- loads when wanted
@@ -238,6 +242,8 @@ def scoring_arguments(*, watches: bool = False) -> dict[str, Any]:
     settings = read_settings()
     scoring = "thread" if settings.scoring == "queue" else settings.scoring
     alarms = watches or settings.alarms
+    if watches:
+        _say_what_has_no_effect(settings)
     return _scoring_arguments(settings.model_copy(update={"scoring": scoring, "alarms": alarms}))
 
 
@@ -251,6 +257,7 @@ def worker_arguments() -> dict[str, Any]:
         MissingDependencyError: As above.
     """
     settings = read_settings()
+    _say_what_has_no_effect(settings)
     hold_s = settings.judge_deadline_s + 60.0
     settings = settings.model_copy(update={"scoring": "thread", "sample_rate": 1.0, "hold_s": hold_s})
     return _scoring_arguments(settings) | {"exporters": _exporters(settings, below=True)}

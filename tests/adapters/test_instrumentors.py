@@ -100,8 +100,11 @@ def test_a_wrong_setting_is_logged_and_stops_nothing(
     monkeypatch.setenv("RAGMETER_SAMPLE_RATE", "7")
     with caplog.at_level(logging.ERROR, logger="ragmeter"):
         RagMeterLangChainInstrumentor().instrument()
+        RagMeterLlamaIndexInstrumentor().instrument()
 
-    assert "RAGMETER_SAMPLE_RATE" in caplog.text
+    (said,) = [record.message for record in caplog.records]
+    assert "ragmeter: not attached" in said
+    assert "RAGMETER_SAMPLE_RATE" in said
     assert default_meter() is None
 
 

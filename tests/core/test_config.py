@@ -111,16 +111,39 @@ def test_a_meter_from_the_environment(monkeypatch, tmp_path):
         ("RAGMETER_REFERENCES", "nowhere.jsonl", "cannot read"),
         ("RAGMETER_SEGMENTS", "language,two words", "'two words' is no name"),
         ("OTEL_INSTRUMENTATION_RAGMETER_REFERENCES", "golden.txt", "ends in none of .jsonl"),
+        ("RAGMETER_TRACE_URL", "http://here/trace", "write {trace_id} where the id stands"),
+        ("RAGMETER_JUDGE_MAX_COST", "5", "needs input_price"),
     ],
 )
 def test_what_only_the_meter_can_check_names_the_variable_too(monkeypatch, variable, value, said):
     monkeypatch.setenv(variable, value)
+    monkeypatch.setenv("RAGMETER_CONSOLE", "1")
+    if "JUDGE" in variable:
+        monkeypatch.setenv("RAGMETER_JUDGE_MODEL", "m")
 
     with pytest.raises(ConfigurationError) as caught:
         RagMeter.from_env()
 
     assert f"{variable}={value!r}: " in str(caught.value)
     assert said in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("variable", "said"),
+    [
+        ("RAGMETER_SAMPEL_RATE", "no such setting: it has no effect; did you mean RAGMETER_SAMPLE_RATE?"),
+        ("RAGMETER_SERVE_TOKN", "no such setting: it has no effect; did you mean RAGMETER_SERVE_TOKEN?"),
+        ("RAGMETER_SERVE_TOKEN", None),
+        ("RAGMETER_JUDGE_BASE_URL", "without effect; set RAGMETER_JUDGE_MODEL, too"),
+    ],
+)
+def test_what_has_no_effect_is_said_once(monkeypatch, caplog, variable, said):
+    monkeypatch.setenv(variable, "1")
+    RagMeter.from_env().shutdown()
+    RagMeter.from_env().shutdown()
+
+    expected = [] if said is None else [f"ragmeter: {variable}: {said}"]
+    assert [record.message for record in caplog.records] == expected
 
 
 def test_a_broken_reference_file_is_named_with_its_variable_and_line(monkeypatch, tmp_path):
@@ -246,7 +269,7 @@ def test_thresholds_out_of_order_name_the_variable_and_what_is_allowed(monkeypat
     with pytest.raises(ConfigurationError) as raised:
         RagMeter.from_env()
 
-    assert "RAGMETER_VERDICT_UNSUPPORTED_BELOW=0.9" in str(raised.value)
+    assert "RAGMETER_VERDICT_UNSUPPORTED_BELOW='0.9'" in str(raised.value)
     assert "at most partly_unsupported_below" in str(raised.value)
 
 

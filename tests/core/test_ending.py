@@ -8,6 +8,7 @@ import pytest
 from openai_server import OpenAIServer
 from python_process import run_python
 
+from ragmeter.exporters.protocol import MeterStats
 from ragmeter.pipeline.ending import Patience, PipelineEnding, Signs
 
 NEVER = 1e9
@@ -75,6 +76,9 @@ class Slow:
     def signs(self):
         return Signs(at=-math.inf, held=0)
 
+    def backlog(self):
+        return MeterStats(export_backlog={"InMemoryExporter": 0, "PhoenixAnnotations": 2})
+
     def flush(self, deadline, patience):
         self.allowed.append(deadline - self.clock.now)
         self.clock.now = deadline
@@ -117,6 +121,7 @@ def test_flushing_twice_at_exit_takes_no_longer_than_once(monkeypatch, caplog, g
     assert pipeline.allowed == [allowed, 0.0]
     said = [record.message for record in caplog.records]
     assert [message[:25] for message in said] == ["ragmeter: the process end"]
+    assert "in which PhoenixAnnotations was not done" in said[0]
 
 
 def test_a_program_with_everything_dead_ends_and_says_so():

@@ -352,7 +352,9 @@ def test_a_stage_told_wrongly_is_counted_and_not_lost(meter, memory):
         request.retrieved(["A", "B"])
         request.kept(["B"], stage="rerank", kind="magic")
         request.kept(None, stage="nothing")
+    request.answered("B")  # too late
 
+    assert meter.stats().internal_errors == {"request": 2}
     sample = _only(meter, memory).sample
     assert [stage.kind for stage in sample.stages] == ["retriever", "unknown"]
     assert [context.text for context in sample.contexts] == ["B"]

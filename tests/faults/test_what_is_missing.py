@@ -101,6 +101,20 @@ def test_a_meter_is_built_where_there_is_no_fork():
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.parametrize(
+    ("absent", "adapter", "package"),
+    [
+        ("langchain_core", "langchain", "langchain-core"),
+        ("llama_index", "llama_index", "llama-index-core"),
+        ("wrapt", "llama_index", "wrapt"),
+    ],
+)
+def test_an_adapter_without_its_framework_says_what_to_install(absent, adapter, package):
+    done = run_python("-c", f"import sys; sys.modules[{absent!r}] = None; import ragmeter.adapters.{adapter}")
+
+    assert f"adapter needs the package '{package}': pip install" in done.stderr.splitlines()[-1]
+
+
 class Stubborn:
     """Raises what no pickling is expected to raise."""
 
