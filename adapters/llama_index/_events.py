@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from ragmeter.adapters._callers import is_preparation
 from ragmeter.adapters._open_requests import OpenRequests, reported_once, scope_around
 from ragmeter.adapters._other_spans import captured
 from ragmeter.adapters._parts import NOT_CAPTURED, Enclosure, enclosure_around, register
@@ -30,7 +31,6 @@ from ragmeter.requests.size import weight_of
 
 from ._answers import Answer, Readers, answer_of, inputs_of, source_ids_of
 from ._build import build_run, read_part
-from ._callers import is_preparation
 from ._calls import is_flattened, messages_of
 from ._passages import begin_step, end_step, is_of_application, is_workflow_step
 from ._payloads import (

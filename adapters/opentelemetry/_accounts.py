@@ -19,7 +19,7 @@ from ragmeter.quality.segments import OTHER
 from ._contexts import Read
 from ._found import FoundRequest
 from ._repeats import is_unanswered
-from .conventions import READERS, is_indexing, is_writing
+from .conventions import READERS, is_indexing, is_writing, reading
 from .heard import Account, UnscoredReason
 from .record import SpanRecord
 
@@ -227,11 +227,34 @@ def is_evaluation(span: SpanRecord) -> bool:
     return not span.is_entry and _EVALUATES.search(span.name) is not None
 
 
-def judges_earlier(one: FoundRequest, earlier: Sequence[FoundRequest]) -> bool:
-    """Return whether a request is a label on an earlier one's answer: an evaluator asked, no user."""
-    if one.question is None or not is_label((one.answer or "").rstrip(".")):
-        return False
-    return any(other.answer and is_long(other.answer) and other.answer in one.question for other in earlier)
+_EVALUATORS = re.compile(
+    r"\s*(?:please tell if a given piece of information is supported by the context\b|"
+    r"your task is to evaluate if the (?:response for the query|retrieved context)\b|"
+    r"we want to understand if the following (?:information is present|query and response is))",
+    re.IGNORECASE,
+)
+"""How LlamaIndex's evaluators begin their prompts. They ask engines, and no span has their name."""
+
+
+_SUMMARY = "Describe what the provided text is about."
+"""How LlamaIndex asks for the summaries of an index."""
+
+
+def why_unasked(one: FoundRequest, earlier: Sequence[FoundRequest]) -> str | None:
+    """Return the reason why no user asked: an index was built, or an evaluator asked; None if one did.
+
+    An evaluator is one of LlamaIndex's, or asks for a label on an earlier answer.
+    """
+    question, answer = one.question or "", one.answer or ""
+    if question.startswith(_SUMMARY):
+        return "indexing"
+    if "llama" in one.scope:
+        models = ((known[0], span) for span in one.members if (known := reading(span)) and known[1] == "model")
+        authors = ((reader, span) for reader, span in models if reader.said(span) == answer)
+        if any(_EVALUATORS.match(text) for reader, span in authors for _, text in reader.prompt(span)):
+            return "evaluation"
+    others = (other.answer for other in earlier if other.answer and is_long(other.answer))
+    return "evaluation" if is_label(answer.rstrip(".")) and any(text in question for text in others) else None
 
 
 def notes_of_unread(spans: Sequence[SpanRecord]) -> list[Unheard]:

@@ -10,8 +10,9 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from ragmeter.adapters.reading.documents import Document
+from ragmeter.adapters.reading.letters import letters_of
 from ragmeter.adapters.reading.results import ANY_TOOL, RetrievalTool, cut, tool_for
-from ragmeter.adapters.reading.values import is_hidden
+from ragmeter.adapters.reading.values import is_hidden, mapping_of
 
 from ._tree import SpanTree
 from .conventions import ANY_SPAN, Documents, Missing, Reader, Role, reading
@@ -103,7 +104,8 @@ def reached(
     """
     outer: list[Read] = []
     inner: dict[str, list[Read]] = {}
-    for read in sorted(reads, key=lambda item: (item.span.started_ns, item.span.ended_ns)):
+    given = sorted(reads, key=lambda item: (item.span.started_ns, item.span.ended_ns))
+    for read in given:
         if read.is_retrieval or read.role in ("rerank", "join"):
             above = retrieval_above(read.span)
             if above is None:
@@ -123,7 +125,7 @@ def reached(
             own = tuple(one.read for one in within) if changes else ()
             seen.append(Seen(read, documents, within=own))
         else:
-            seen = _reranked(seen, read, tree)
+            seen = _reranked(seen, read, tree, given)
     return tuple(seen)
 
 
@@ -142,7 +144,7 @@ def _outermost_within(inner: Sequence[Read]) -> list[Seen]:
     return kept
 
 
-def _reranked(seen: list[Seen], read: Read, tree: SpanTree) -> list[Seen]:
+def _reranked(seen: list[Seen], read: Read, tree: SpanTree, reads: Sequence[Read]) -> list[Seen]:
     """Return the documents after a reranking, which replaces its input."""
     documents = read.documents()
     if read.span.failed:
@@ -156,7 +158,8 @@ def _reranked(seen: list[Seen], read: Read, tree: SpanTree) -> list[Seen]:
     if len(taken) > 1 and given:
         taken = _nearest(taken, read, lambda item: _share([item], ids, known), tree)
     if read.role == "join":
-        items = _join_of(documents.items, [doc for item in taken for doc in item.documents.items])
+        full = [doc for item in taken for doc in item.documents.items]
+        items = _join_of(documents.items, full, _handed_over(read, len(documents.items), reads))
         is_known = bool(items) or documents == Documents()
         if not taken or not is_known:
             return seen
@@ -190,19 +193,45 @@ def _share(items: Sequence[Document], ids: Collection[str | None], texts: Collec
     return any(item.id in ids if item.id is not None and ids else item.text in texts for item in items)
 
 
-def _join_of(short: Sequence[Document], full: Sequence[Document]) -> tuple[Document, ...]:
-    """Return the complete documents that a step names only by id; none if one is unknown."""
+def chunks_in(read: Read) -> Sequence[str]:
+    """Return the texts of the nodes that one of LlamaIndex's synthesizers was given; none of other steps."""
+    given = read.span.attributes.get(read.reader.input_key)
+    chunks = (
+        mapping_of(given).get("text_chunks") if isinstance(given, str) and '"text_chunks"' in given else None
+    )
+    return [text for text in chunks if isinstance(text, str)] if isinstance(chunks, list) else ()
+
+
+def _handed_over(step: Read, number: int, reads: Iterable[Read]) -> Sequence[str]:
+    """Return the texts of so many nodes that the next synthesizer was given, if nothing ran in between."""
+    for read in reads:
+        if read.span.started_ns >= step.span.ended_ns:
+            if read.is_retrieval or read.role in ("rerank", "join"):
+                break
+            if len(chunks := chunks_in(read)) == number:
+                return chunks
+    return ()
+
+
+def _join_of(
+    short: Sequence[Document], full: Sequence[Document], chunks: Sequence[str]
+) -> tuple[Document, ...]:
+    """Return the complete documents that a step names only by id; none if one is unknown.
+
+    Texts that the step changed or added are the chunks', one for each.
+    """
     if all(item.text is not None for item in short):
         return tuple(short)
     known = {item.id: item for item in full if item.id is not None}
-    whole = [(item, known.get(item.id)) for item in short if item.id is not None]
-    if len(whole) < len(short) or any(found is None for _, found in whole):
-        return ()
-    return tuple(
-        found if item.score is None else found._replace(score=item.score)
-        for item, found in whole
-        if found is not None
-    )
+    joined: list[Document] = []
+    for place, item in enumerate(short):
+        found = known.get(item.id or "")
+        if chunks and (found is None or letters_of(found.text or "") not in letters_of(chunks[place])):
+            found = (found or item)._replace(text=chunks[place])
+        if found is None:
+            return ()
+        joined.append(found if item.score is None else found._replace(score=item.score))
+    return tuple(joined)
 
 
 def missing_in(seen: Iterable[Seen]) -> Missing | None:

@@ -18,15 +18,17 @@ from opentelemetry import _logs, baggage, trace
 
 from ragmeter._runtime.threads import Bell, start_elsewhere, taking
 from ragmeter.adapters import check_meter
+from ragmeter.adapters._callers import is_preparation
 from ragmeter.adapters._other_spans import ambient_context, captured
 from ragmeter.adapters.reading.results import RetrievalTool, as_tools
+from ragmeter.exporters._foreign import attribute_of
 from ragmeter.metrics._process import fork
 from ragmeter.requests.scope import RequestScope, current_scope, is_suppressed, leave_host
 
 from ._sdk import join, join_logs, note_of, processors_of, record_of
 from .assembly import AssembledTrace, AssemblyStats, TraceAssembler
 from .build import reference_in
-from .conventions import holds_content
+from .conventions import ANY_SPAN, holds_content
 from .heard import Account
 from .record import LogNote, SpanRecord
 from .reporter import Missing, Reporter
@@ -56,6 +58,10 @@ _AT_A_TIME = 256
 
 processors: WeakSet[RagMeterSpanProcessor] = WeakSet()
 """All processors of this process, for ``ragmeter doctor``."""
+
+
+_ASKS = ("query", "retrieve", "synthesize", ".workflow", ".task")
+"""Ends of the names of spans of LlamaIndex in which an engine is asked something, asynchronously too."""
 
 
 class _Waiting(NamedTuple):
@@ -124,6 +130,7 @@ class RagMeterSpanProcessor(SpanProcessor):
         self._notes: deque[LogNote] = deque()
         self._log_processor = _LogProcessor(self._keep)
         self._scopes: dict[str, dict[str, RequestScope]] = {}
+        self._prepared: dict[int, None] = {}
         self._reading = fork.reentrant_lock()
         self._bell = Bell()
         self._running = False
@@ -179,8 +186,18 @@ class RagMeterSpanProcessor(SpanProcessor):
         return self._assembler.stats()
 
     def on_start(self, span: Any, parent_context: Any = None) -> None:
-        """Look once for a provider of loggers that was set after `attach`; called when a span starts."""
-        del span, parent_context
+        """Note what LlamaIndex's own code asks, and look once for a provider of loggers set after `attach`.
+
+        Called when a span starts: who asks is on the stack only then.
+        """
+        if span.name.endswith(_ASKS) and "llama" in span.instrumentation_scope.name:
+            with self._end_guard:
+                scope = attribute_of(trace.get_current_span(parent_context), "instrumentation_scope")
+                is_whole = scope is None or scope.name != span.instrumentation_scope.name
+                if (is_whole or span.name.endswith("query")) and is_preparation():
+                    self._prepared[span.context.span_id] = None
+                    if len(self._prepared) > _MAX_WAITING:
+                        self._prepared.pop(next(iter(self._prepared)))
         if self._looks_for_logs:
             self._looks_for_logs = False
             with self._end_guard:
@@ -268,6 +285,9 @@ class RagMeterSpanProcessor(SpanProcessor):
                     noted = self._waiting.popleft()
                     record = record_of(noted.span)
                     records.append(record)
+                    if self._prepared and noted.span.context.span_id in self._prepared:
+                        del self._prepared[noted.span.context.span_id]
+                        record.reading = ANY_SPAN, "evaluation"
                     scope = _scope_of(noted)
                     if scope is not None:
                         self._scopes.setdefault(record.trace_id, {})[record.span_id] = scope
@@ -285,6 +305,7 @@ class RagMeterSpanProcessor(SpanProcessor):
         self._waiting.clear()
         self._notes.clear()
         self._scopes.clear()
+        self._prepared.clear()
         self._running = False
 
 

@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from ragmeter.adapters._unseen import shaped_documents
+from ragmeter.adapters.reading.answer import is_long
 from ragmeter.adapters.reading.documents import Document, documents_in
+from ragmeter.adapters.reading.layout import Passages
 from ragmeter.adapters.reading.letters import letters_of, weight_of
 from ragmeter.adapters.reading.prompt_layout import place_in
 from ragmeter.adapters.reading.results import ANY_TOOL, cut
 from ragmeter.adapters.reading.step import Message, Step
 
 from ._accounts import is_evaluation
-from ._contexts import Read
+from ._contexts import Read, chunks_in
 from ._tree import SpanTree
 from .conventions import ANY_SPAN, ONE_SPAN, hits_in, whole_request_in
 
@@ -80,6 +82,14 @@ def made_by_steps(reads: Iterable[Read]) -> tuple[Document, ...]:
     """Return the documents that steps added to those retrieved: of a search that has no span of its own."""
     steps = (read for read in reads if read.role == "step" and not read.span.failed and _gives(read))
     return tuple(item for read in steps for item in documents_in(read.reader.result(read.span)) or ())
+
+
+def handed_over(members: Iterable[Read], calls: Sequence[Step]) -> Passages | None:
+    """Return what LlamaIndex's synthesizer was given where no span retrieves, unless models had said it."""
+    chunks = next(filter(None, map(chunks_in, members)), ())
+    said = [letters_of(call.words) for call in calls if is_long(call.words)]
+    is_reply = any(reply in letters_of(text) for text in chunks for reply in said)
+    return None if is_reply or not chunks else Passages(tuple(map(Document, chunks)), is_divided=True)
 
 
 def _engines_as_retrievers(

@@ -199,7 +199,7 @@ def _was_left_early(found: FoundRequest) -> bool:
     """Return whether the reader of a stream left: a call that ran on was closed, or said more than was read."""
     if found.span is None:
         return False
-    late = [span for span in found.members if span.ended_ns > found.span.ended_ns]
+    late = [s for s in found.members if s.ended_ns > found.span.ended_ns or found.answer is None]
     for span, (reader, role) in ((span, known) for span in late if (known := reading(span)) is not None):
         if role == "model":
             said, answer = reader.said(span) or "", found.answer or ""

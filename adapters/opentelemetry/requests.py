@@ -23,7 +23,7 @@ from ragmeter.adapters.reading.step import Step
 from ragmeter.adapters.reading.values import mapping_of
 from ragmeter.metrics import RetrievedContext
 
-from ._accounts import Unheard, is_evaluation, judges_earlier, note_of, unheard_of
+from ._accounts import Unheard, is_evaluation, note_of, unheard_of, why_unasked
 from ._contexts import Read, Seen, missing_in, reached, read_of
 from ._found import FoundRequest, Reason, Usable
 from ._limits import CutLength
@@ -31,7 +31,7 @@ from ._question import RequestQuestion
 from ._refusals import refusal_was_raised, was_refused, words_raised
 from ._repeats import RecentRequests, usable_rank, without_repeats
 from ._roots import brings_documents, is_given_in, is_shown_in, join_roots, join_siblings, split_requests
-from ._shapes import made_by_steps, with_shapes
+from ._shapes import handed_over, made_by_steps, with_shapes
 from ._sources import source_in
 from ._steps import calls_of, function_in, reached_model
 from ._times import RequestTimes
@@ -104,12 +104,12 @@ def read_trace(
     finder = _Finder(tree, reads, logs, templates or PromptTemplates())
     requests: list[FoundRequest] = []
     for found in sorted(finder.requests(), key=_start):
-        if recent is not None and recent.repeats(found):
-            judges.append(note_of(found.span or found.members[0], "repeated"))
-        elif judges_earlier(found, requests):
-            judges.append(note_of(found.span or found.members[0], "evaluation"))
-        else:
+        is_repeat = recent is not None and recent.repeats(found)
+        reason = "repeated" if is_repeat else why_unasked(found, requests)
+        if reason is None:
             requests.append(found)
+        else:
+            judges.append(note_of(found.span or found.members[0], reason))
     return TraceReading(requests, judges + finder.unheard)
 
 
@@ -500,7 +500,9 @@ class _Finder:
         steps = (read for read in members if read.role == "step")
         given = (mapping_of(read.span.attributes.get(read.reader.input_key)) for read in steps)
         filled = next(filter(None, map(context_in, given)), None)
-        shown = None if hidden else self._templates.shown(name, calls, answer, asked.question, filled)
+        shown = None if hidden else handed_over(members, calls)
+        if not hidden and shown is None:
+            shown = self._templates.shown(name, calls, answer, asked.question, filled)
         full = shown is not None and shown.is_divided and not first.failed
         if not full and (own is None or not _hands_on(members)):
             is_divided = None if shown is None else shown.is_divided
@@ -579,11 +581,8 @@ def _was_answered(seen: Sequence[Seen], calls: Sequence[Step], answer: str | Non
 
 
 def _is_server_error(span: SpanRecord) -> bool:
-    for key in ("http.response.status_code", "http.status_code"):
-        code = span.attributes.get(key)
-        if isinstance(code, int):
-            return code >= 500
-    return False
+    codes = map(span.attributes.get, ("http.response.status_code", "http.status_code"))
+    return any(isinstance(code, int) and code >= 500 for code in codes)
 
 
 def _is_model_of(span: SpanRecord) -> bool:

@@ -115,6 +115,7 @@ LONG = "It rises in the north, far up in the valley."
     [
         ("It rises ", LONG, 9, None, "partial"),  # the model wrote on when nothing of it was read any more
         (None, None, 9, "GeneratorExit", "partial"),  # the stream was closed in the model
+        (None, None, 3, "GeneratorExit", "partial"),  # and the spans around it end with it
         (None, LONG, 9, None, "ok"),  # read to its end, after the call had returned it
         (LONG, LONG, 9, None, "ok"),
         ("It rises ", LONG, 3, None, "ok"),  # the chain cut the reply itself

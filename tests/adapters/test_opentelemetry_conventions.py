@@ -35,6 +35,11 @@ def _nodes(*ids):
     return [f"<NodeWithScore(node=TextNode(id_={i}), score=0.5)>" for i in ids]
 
 
+def _synthesizer(number, *chunks):
+    given = {"query_str": "Why?", "text_chunks": chunks}
+    return openinference(number, 1, "CHAIN", "CompactAndRefine.get_response", input=given, output="So.", end=9)
+
+
 def _task(number, parent, name, given, gave, kind="task", **more):
     """A span of OpenLLMetry's."""
     values = {"entity.name": name, "entity.input": json.dumps(given), "entity.output": json.dumps(gave)}
@@ -130,6 +135,18 @@ TOLD = {
             openinference(3, 1, "CHAIN", "Cutoff._postprocess_nodes", input={"nodes": _nodes(*"ab")}),
         ),
         {"texts": ["one", "two"]},
+    ),
+    "a step of LlamaIndex' changed or added texts that only its synthesizer was handed": (
+        _request(
+            openinference(2, 1, "RETRIEVER", **documents("one", "two", "three", ids="abc")),
+            openinference(3, 1, "CHAIN", "Mine._postprocess_nodes", output=_nodes(*"bdc")),
+            _synthesizer(4, "lang: en\n\ntwo", "new", "th"),
+        ),
+        {"texts": ["two", "new", "th"], "ids": ["b", "d", "c"]},
+    ),
+    "an engine of LlamaIndex' without a retriever hands over what it found": (
+        _request(_synthesizer(2, "[(1911,)]"), openinference(3, 2, "LLM", **exchange("Rows: [(1911,)]", "So."))),
+        {"texts": ["[(1911,)]"], "usable": "full"},
     ),
     "what the model was not sent was not seen": (
         _request(_retriever(FIRST, SECOND), openinference(3, 1, "LLM", **exchange(f"Use this: {FIRST}"))),

@@ -280,3 +280,26 @@ def test_a_retrieval_with_an_earlier_answer_whose_reply_is_a_label_judges_that_a
 
     assert len(reading.requests) == requests
     assert [note.reason for note in reading.unheard] == ["evaluation"] * (2 - requests)
+
+
+@pytest.mark.parametrize(
+    ("prompt", "requests"),
+    [
+        ("Please tell if a given piece of information is supported by the context.\nYou need to answer", 0),
+        ("Your task is to evaluate if the response for the query     is in line with the context", 0),
+        ("Your task is to evaluate if the retrieved context from the document sources are relevant", 0),
+        ("Tell if the information is supported by the context.", 1),
+    ],
+)
+def test_llama_index_evaluators_alone_are_known_by_their_prompts(prompt, requests):
+    """They ask an engine of their own about a reply; no span has their name."""
+    spans = [
+        openinference(1, None, "CHAIN", "RetrieverQueryEngine.aquery", input=ANSWER, output="YES", end=9),
+        openinference(2, 1, "RETRIEVER", start=2, end=3, **documents(FIRST, SECOND)),
+        openinference(4, 1, "LLM", **exchange(f"{prompt}\n{ANSWER}\nContext:\n{FIRST}\n\n{SECOND}", "YES")),
+    ]  # fmt: skip
+
+    reading = read_trace(replace(one, scope="openinference.instrumentation.llama_index") for one in spans)
+
+    assert len(reading.requests) == requests
+    assert [note.reason for note in reading.unheard] == ["evaluation"] * (1 - requests)

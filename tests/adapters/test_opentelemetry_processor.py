@@ -423,6 +423,25 @@ def test_a_second_meter_on_a_provider_is_named_with_what_to_do(traced, caplog):
     assert [one.sample.question for one in traced.results()] == ["Why?"]
 
 
+@pytest.mark.parametrize(("scope", "requests"), [("openinference.instrumentation.llama_index", 0), ("toy", 1)])
+def test_what_llama_index_evaluators_ask_is_known_by_who_asks(traced, scope, requests):
+    """Whatever the prompt's language, where their spans begin in this process."""
+    evaluation = pytest.importorskip("llama_index.core.evaluation.base")
+    traced.tracer = traced.provider.get_tracer(scope)
+
+    class Judge(evaluation.BaseEvaluator):
+        def evaluate(self, **_):
+            with traced.tracer.start_as_current_span("RetrieverQueryEngine.query", attributes={KIND: "CHAIN"}):
+                traced.ask("Это так?", "ДА")
+
+        aevaluate = _get_prompts = _update_prompts = evaluate
+
+    Judge().evaluate()
+    traced.provider.force_flush()
+
+    assert len(traced.results()) == requests
+
+
 @pytest.mark.parametrize("provider", [None, trace.ProxyTracerProvider(), trace.NoOpTracerProvider()])
 def test_a_provider_without_processors_is_refused_with_the_fix(provider, monkeypatch):
     """Not where tracing was switched off from outside: the application starts as before."""

@@ -1,5 +1,7 @@
 """Detection of engine calls by LlamaIndex's own code, to build an index or to evaluate: no user's request.
 
+For its handler, and for its spans. It imports nothing of LlamaIndex.
+
 Index building summarises every document by a synthesizer, evaluators put a judge's prompt to a query engine,
 node parsers ask an engine about every table. The arguments of those calls are like a user's, but the calling
 code is part of LlamaIndex's own packages for such work. Checked once per request, when it begins; only the
@@ -14,9 +16,9 @@ from contextlib import suppress
 from functools import lru_cache
 from types import CodeType, FrameType
 
-from ._payloads import CLASS_NAMES, is_a
-
-_PACKAGES = frozenset(CLASS_NAMES["preparing"])
+_PACKAGES = frozenset(
+    ("evaluation", "extractors", "indices", "ingestion", "llama_dataset", "node_parser", "playground")
+)
 """LlamaIndex's packages that call engines for other reasons than a user's question."""
 
 _EVALUATOR_METHODS = frozenset({"evaluate", "aevaluate", "evaluate_response", "aevaluate_response"})
@@ -51,7 +53,8 @@ def _prepares(frame: FrameType) -> bool:
     if code.co_name in _EVALUATOR_METHODS:
         # An application's own evaluator is recognised by its class, each time.
         instance = frame.f_locals.get("self")
-        return instance is not None and is_a(type(instance), "BaseEvaluator")
+        classes = () if instance is None else type(instance).__mro__
+        return any(c.__name__ == "BaseEvaluator" and c.__module__.startswith("llama_index.") for c in classes)
     if len(_ordinary) >= _MAX_CODES:
         _ordinary.clear()
     _ordinary[id(code)] = code
