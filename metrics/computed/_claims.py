@@ -65,7 +65,7 @@ class Claims:
     held: Vocabulary
     """The combined terms of the chunks."""
     unsupported: Sequence[float]
-    """The number of claiming terms of each sentence that no chunk has."""
+    """The number of claiming terms of each sentence that no chunk has, nor their amount in other words."""
     longest_run: int
     """Longest run of terms that no chunk has: inventions are contiguous, a paraphrase is scattered."""
     facts: Sequence[Absent]
@@ -136,16 +136,20 @@ def _claims(question: str, answer: str, texts: Sequence[str]) -> Claims:
     each = [find_terms(context, looked_for) for context in contexts]
     there = together(each)
     unsupported = [len(one) - found for one, found in zip(terms, credit_each(terms, there), strict=True)]
-    lacking: list[list[str]] = []
-    longest = 0
-    for one, missing in zip(terms, unsupported, strict=True):
-        absent, run = absent_runs(one, there) if missing else ([], 0)
-        lacking.append(absent)
-        longest = max(longest, run)
+    lacking = [
+        absent_runs(one, there)[0] if missing else [] for one, missing in zip(terms, unsupported, strict=True)
+    ]
     asked = analyse(question)
+    absent, restated = absent_facts(texts, terms, lacking, contexts, asked, said.memoize(fenced_code))
+    longest = 0
+    for at, again in enumerate(restated):
+        known = there._replace(words=there.words.union(again))
+        invented, run = absent_runs(terms[at], known) if lacking[at] else ([], 0)
+        unsupported[at] -= len(lacking[at]) - len(invented)
+        longest = max(longest, run)
     facts = [
         Absent(fact, nearest_sentence(fact, texts[fact.sentence], terms[fact.sentence], contexts, each))
-        for fact in absent_facts(texts, terms, lacking, contexts, asked, said.memoize(fenced_code))
+        for fact in absent
     ]
     return Claims(
         said,

@@ -27,10 +27,11 @@ class FactConflict(ComputedMetric):
     otherwise the chunk's; a clause that denies what a chunk's clause states, or the reverse, by a negation or
     an opposite (allowed, prohibited; English, Russian, Chinese).
 
-    None: numbers of lists, steps, passages, code and a life's decades ("in your 20s"), spelled ones,
-    conversions to other units ("350 °F (175 °C)"; a wrong one is a conflict), sums and differences that the
-    sentence makes, percentages and years that follow from two numbers of a chunk's sentence, and rounded ones
-    that are called so ("about 3 million") or keep two digits ("3.2 million").
+    None: numbers of lists, steps, passages, code and a life's decades ("in your 20s"), spelled ones unless the
+    chunks have another amount in the same unit ("three years" for two), conversions to other units ("350 °F
+    (175 °C)"; a wrong one is a conflict), sums and differences that the sentence makes, percentages and years
+    that follow from two numbers of a chunk's sentence, and rounded ones that are called so ("about 3 million")
+    or keep two digits ("3.2 million").
 
     Range: 0.0 or 1.0, lower is better.
     Needs: ``contexts``, ``answer``; reads ``question``.

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import starmap
 
 from .dates import date_keys, date_spans, month_number
-from .number_words import spelled_ends
+from .number_words import spelled_places
 from .quantities import Quantity, quantities
 from .word_lists import read_pattern
 
@@ -50,7 +50,7 @@ def is_contrary(said: str, one: Quantity, texts: Iterable[str]) -> bool:
     """Return whether the texts have this number only with the other sign or of the other era.
 
     Args:
-        said: The answer's sentence, from `facts.flat`.
+        said: The answer's sentence, from `amounts.flat`.
         one: The number.
         texts: The chunks and the question, likewise.
     """
@@ -62,7 +62,7 @@ def is_contrary(said: str, one: Quantity, texts: Iterable[str]) -> bool:
         there = {side(text, other) for text in texts for other in quantities(text) if bare & _bare(other.keys)}
         value = min(bare)
         if f"number:{value}|century" in one.keys:
-            ends = [(text, end) for text in texts for end in spelled_ends(text, value)]
+            ends = [(text, end) for text in texts for _, end in spelled_places(text, value)]
             there |= {found and found.lastgroup for found in starmap(_ERA_AFTER.match, ends)}
         if there == {_OTHER[own]}:
             return True

@@ -35,6 +35,22 @@ def same_amounts(value: str, unit: str) -> Iterator[tuple[str, str]]:
                 yield f"{float(value) * sizes[unit] / size:.10g}", other
 
 
+def joined(some: Iterable[tuple[str, str]], others: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
+    """Return an amount followed by one in a smaller unit as one: 2 hours and 40 minutes are 160 minutes."""
+    others = list(others)
+    return [
+        (f"{float(value) * sizes[unit] / sizes[other] + float(rest):.10g}", other)
+        for value, unit in some
+        for rest, other in others
+        for sizes in _KINDS
+        if unit in sizes
+        and other in sizes
+        and sizes[unit] > sizes[other]
+        and _is_number(value)
+        and _is_number(rest)
+    ]
+
+
 def by_unit(amounts: Iterable[tuple[str, str]]) -> dict[str, list[float]]:
     """Return the values of amounts by their units, in ascending order."""
     found: dict[str, list[float]] = {}

@@ -4,10 +4,11 @@ from collections.abc import Sequence
 from functools import lru_cache
 from itertools import takewhile
 
+from .amounts import LOOSE, flat, is_range, value_and_unit
 from .analysis import Analysis
 from .contraries import other_month
 from .designations import other_designation
-from .facts import CODE, LOOSE, MONTH, Fact, flat, inner_names, is_range, value_and_unit
+from .facts import CODE, MONTH, Fact, inner_names
 from .quantities import Quantity, quantities
 from .stems import CONTENT
 from .terms import Vocabulary, held_in_line, search_terms, sentence_lines

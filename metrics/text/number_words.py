@@ -4,9 +4,11 @@
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import cache
 
+from .stems import CONTENT
+from .units import UNIT
 from .word_lists import read_entries
 
 _WORDS = read_entries("spelled_numbers")
@@ -17,6 +19,12 @@ for _value, _forms in read_entries("cardinals").items():
     _PARTS[_value] = [*_PARTS.get(_value, ()), *_forms]
 _VALUES = list(map(float, _PARTS))
 _LEAST_SCALE = 1000.0
+_UNITS = read_entries("units")
+_NO_LETTERS = re.compile(r"\W+")
+_NEAR = 24
+"""Characters after a number that may be its unit."""
+_FEW = 4
+"""Parts of them, the first often empty, that may be it: four to six hours; four tablets in 24 hours is none."""
 _EXACT = frozenset(form for forms in _PARTS.values() for form in forms if form.isalpha())
 """The forms that are one word; the others are regular expressions."""
 _STEMS = frozenset(
@@ -43,9 +51,24 @@ def spells(text: str, value: str) -> bool:
     return value in _SPELLED and _spelling_pattern(value).search(text) is not None
 
 
-def spelled_ends(text: str, value: str) -> list[int]:
-    """Return where the words end by which a text in lower case `spells` a number."""
-    return [one.end() for one in _spelling_pattern(value).finditer(text)] if value in _SPELLED else []
+def spelled_places(text: str, value: str) -> list[tuple[int, int]]:
+    """Return where the words start and end by which a text in lower case `spells` a number."""
+    return [one.span() for one in _spelling_pattern(value).finditer(text)] if value in _SPELLED else []
+
+
+def spells_amount(text: str, value: str, units: frozenset[str]) -> bool:
+    """Return whether a text in lower case `spells` a number, and near it what begins like a unit.
+
+    A word such as полгода, which is more than a number, needs no unit.
+    """
+    spelled = {spelling for unit in units for spelling in _UNITS[unit]}
+    begun = tuple({spelling[:3] for spelling in spelled if len(spelling) > 2})
+    for start, end in spelled_places(text, value):
+        near = _NO_LETTERS.split(text[end : end + _NEAR])[:_FEW]
+        bare = _run_pattern()[0].fullmatch(text, start, end) is not None
+        if not bare or any(word in spelled or word.startswith(begun) for word in near):
+            return True
+    return False
 
 
 def small_value(word: str) -> float:
@@ -73,8 +96,32 @@ def spelled_values(text: str, words: Iterable[str]) -> frozenset[str]:
     """
     if _EXACT.isdisjoint(words) and not any(map(text.__contains__, _STEMS)):
         return frozenset()
+    return frozenset([value for _, _, value in _runs(text)])
+
+
+def spelled_amounts(text: str) -> list[tuple[int, int, int, str]]:
+    """Return start, end, end with the unit, and value of the numbers above one that are words before a unit.
+
+    Of a text as `spelled_values` reads it.
+    """
+    found: list[tuple[int, int, int, str]] = []
+    for start, end, value in _runs(text):
+        unit = UNIT.match(text, end)
+        of_figures = text[:start].rstrip(" -")[-1:].isdecimal()  # 4.3 billion dollars
+        if unit is not None and value not in ("0", "1") and not of_figures:
+            found.append((start, end, unit.end(1), value))
+    return found
+
+
+@cache
+def number_stems() -> frozenset[str | None]:
+    """Return the terms of words for numbers: a text without any has no `spelled_amounts`."""
+    return frozenset(map(CONTENT.__getitem__, {*_EXACT, *_STEMS}))
+
+
+def _runs(text: str) -> Iterator[tuple[int, int, str]]:
+    """Yield start, end and value of each run of number words."""
     word, run = _run_pattern()
-    found: set[str] = set()
     for run_found in run.finditer(text):
         whole = section = 0.0
         for one in word.finditer(run_found[0]):
@@ -85,5 +132,4 @@ def spelled_values(text: str, words: Iterable[str]) -> frozenset[str]:
                 section += value
             if value >= _LEAST_SCALE:
                 whole, section = whole + section, 0.0
-        found.add(f"{whole + section:.10g}")
-    return frozenset(found)
+        yield *run_found.span(), f"{whole + section:.10g}"

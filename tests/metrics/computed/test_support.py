@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragmeter.metrics import FactConflict, LexicalGroundedness, RagSample, Support, evaluate
+from ragmeter.metrics import FactConflict, LexicalGroundedness, RagSample, Support, VerdictRules, evaluate
 from ragmeter.metrics.protocol import compute_metric
 
 CHUNKS = [
@@ -160,6 +160,20 @@ def test_what_only_counts_converts_rounds_or_adds_up_is_no_conflict(answer):
         ("图书不得外借。", "图书可以外借。", 1.0),
         ("图书不得外借。", "图书不能外借。", 0.0),
         ("会员不必预约，访客必须预约。", "访客必须预约。", 0.0),
+        ("The lease is for two years.", "The lease is for three years.", 1.0),
+        ("The lease is for two years.", "The lease is for twenty-four months.", 0.0),
+        ("The lease is for two years.", "They met three times.", 0.0),
+        ("They met in 1927 and married in 1931.", "They married four years after they met.", 0.0),
+        ("One tablet every six hours, at most four tablets.", "Take one tablet every 4 hours.", 1.0),
+        ("One tablet every four to six hours.", "Take one tablet every 4 hours.", 0.0),
+        ("The crossing takes 2 h 40 min.", "The crossing takes 160 minutes.", 0.0),
+        ("The crossing takes 160 minutes.", "The crossing takes 2 hours and 50 minutes.", 1.0),
+        ("Поезд идёт 3 часа 30 минут.", "Поезд идёт три с половиной часа.", 0.0),
+        ("Поезд идёт 3 часа 30 минут.", "Поезд идёт четыре с половиной часа.", 1.0),
+        ("Билет стоит 34 евро.", "Билет стоит 34 доллара.", 1.0),
+        ("合同期为两年。", "合同期为三年。", 1.0),
+        ("合同期为24个月。", "合同期为两年。", 0.0),
+        ("票价为34元。", "票价为34美元。", 1.0),
         ("Filter by age.", 'Filter by age:\n```\n{"age": {"$gt": 30}}\n```\nIt works.', 0.0),
         ("Filter by age.", "Filter by age:\n```\nage()\n```\nFrom 30 on it works.", 1.0),
         ("Filter by age.", "```\nFrom 30 on it works.\n```", 1.0),
@@ -555,3 +569,19 @@ def test_no_way_to_write_or_to_introduce_an_answer_changes_its_support(data):
         assert values(answer, ["\n".join(one.split()) for one in chunks]) == plain
         column = "\n".join(f"{answer} {words[0]} {chunks[0]}".split())
         assert values(column, chunks) == values(" ".join(column.split()), chunks)
+
+
+@pytest.mark.parametrize(
+    ("chunk", "answer"),
+    [
+        ("The upload endpoint accepts files up to 25 MB.", "25 megabytes."),
+        ("Opening hours on Sunday: noon to 5 pm.", "At 17:00."),
+        ("Refunds are given within 30 days of delivery.", "Thirty days from delivery."),
+        ("Экспресс проходит путь за 3 часа.", "Путь — три часа."),
+        ("一等座票价318元。", "一等座三百一十八元。"),
+    ],
+)
+def test_an_amount_in_another_notation_is_supported(chunk, answer):
+    scores = measured(answer, [chunk])
+    assert scores["support"].value >= VerdictRules().partly_unsupported_below
+    assert scores["fact_conflict"].value == 0.0
