@@ -5,9 +5,11 @@ Shape only: no framework, no convention and no tool is known here.
 
 from __future__ import annotations
 
+import json
 import re
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 from .documents import Document
@@ -39,7 +41,7 @@ _PROSE = frozenset(("p", "b", "i", "em", "strong", "span"))
 _ID_ATTRIBUTE = re.compile(r"""\b(?:id|source|name)\s*=\s*["']([^"']+)["']""", re.IGNORECASE)
 _RULE = re.compile(
     r"^[ \t]*(?:([-=*_#~+<>:═─━])(?:[ \t]?\1){2,}|\|{1,3}|[<\[]\|?[A-Z][A-Z_]{1,19}\|?[>\]]"
-    r"|[^\w\n]{1,9}(?:BEGIN|START|END)\b[^\n]{0,60}\W)[ \t]*$|[ \t]\|{2,3}[ \t]",
+    r"|<[bh]r ?/?>|[^\w\n]{1,9}(?:BEGIN|START|END)\b[^\n]{0,60}\W)[ \t]*$|[ \t]\|{2,3}[ \t]",
     re.MULTILINE,
 )
 _HEADING = re.compile(
@@ -51,19 +53,21 @@ _HEADING = re.compile(
     r"|\([a-z]\)[ \t]+|[\[(]\d{1,3}(?:[.,]\d+)?%[\])])",
     re.IGNORECASE | re.MULTILINE,
 )
-_NUMBER_ONE = re.compile(r"[ \t]*(?:\[1\]|【1】)")
 _CONTENT_NAME = re.compile(rf"(?:\w+_)?(?:{CONTENT})", re.IGNORECASE)
 _NAME_OF_PART = re.compile(rf"(?:\w+_)?(?:{SOURCE}|name|filename|id|link|path|location)", re.IGNORECASE)
 """Names of the elements that an element consists of."""
 _DIGITS = re.compile(r"\d+")
-_JSON_FENCE = re.compile(r"\A```json\n(.*?)\n?(?:```)?\s*\Z", re.DOTALL)
+_OPENING = re.compile(r"^[ \t]*(?=[\[{])", re.MULTILINE)
+_DECODER = json.JSONDecoder(strict=False)
+_MOST_FAILED = 8
+"""Texts in brackets that are no JSON, after which none is looked for."""
 _CODE_FENCE = re.compile(r"^[ \t]*(?:```|~~~)", re.MULTILINE)
 _LEADS_ON = re.compile(r"[:：]\s*\Z|\A\s*#{1,6}[ \t][^\n]*\s*\Z")
 _LIST_ITEM = re.compile(r"\s*(?:[-*•–—]|\(?\d{1,3}[.)])[ \t]")
 """What continues the paragraph before it; a paragraph that the next one continues."""
 BRACKETED = re.compile(
     r"^[ \t]*(?:[=#*-]{2,}[ \t]*)?"
-    r"(?:\[(?!\d+\])(?P<label>[^\n]{1,120}?)\](?:\])?(?!\()|【(?!\d)[^】\n]{1,80}】)",
+    r"(?:\[(?!\d{1,3}\])(?P<label>[^\n]{1,120}?)\](?:\])?(?!\()|【(?!\d)[^】\n]{1,80}】)",
     re.MULTILINE,
 )
 """A line that begins with a label in brackets, and is no link."""
@@ -77,14 +81,10 @@ _FILE_LINE = re.compile(
 )
 """A line that begins with the name of its file, or has nothing else."""
 _QUOTED = re.compile(r'^[ \t]*(["`~]{3,})(\w*)[ \t]*\n(.*?)(?:\n[ \t]*\1|\Z)', re.MULTILINE | re.DOTALL)
-_SOURCE_LINE = re.compile(
-    rf"^[ \t]*(?:\w+ ){{0,2}}(?:{PASSAGE}|file(?:name)?)(?:[ \t](?:title|name))?"
-    r"(?:[ \t]*[:：]|[ \t](?=[^\n]*[:：][ \t]*\n))"
-    r"[ \t]*(?P<label>[^\n]{1,120})\n",
-    re.IGNORECASE | re.MULTILINE,
-)
-"""A line with only the source of a passage."""
-_SENTENCE_END = re.compile(r"[.!?。！？][\s\"'”»]*\Z")
+_NO_NAME = re.compile(r"\A(?:.{200}|\W*|(?:[-*•|>]|#+ ).*|.*[.!?。！？,，;；][\"'”»]*)\n|\A.*\n\s*[a-zа-яё]")
+"""A first line that is a sentence, or goes on in the next line."""
+_REFERENCE = re.compile(r"https?:|\.\w{2,5}\b|[|《#=:：\d]")
+"""What a name has that refers to a file, a page or a place."""
 _BOLD = re.compile(r"^[ \t]*(?:[^\w\n]{1,3}[ \t]*)?\*\*(?P<label>[^*\n]{1,120})\*\*[^\n]{0,80}\n", re.MULTILINE)
 _TITLE = re.compile(r"^(#{1,6})[ \t]+(?P<label>[^\n]+)\n", re.MULTILINE)
 _LISTED = r"\(?(?:[A-Za-z]|[IVX]{1,5}|[ivx]{1,5})[.)]"
@@ -114,9 +114,7 @@ _TO_THE_MODEL = re.compile(
 )
 """An instruction."""
 _ABOUT_ABOVE = re.compile(r".{0,300}(?:\babove\b|выше|以上|上述).*", re.IGNORECASE)
-_NAMED_LINE = re.compile(r"(\w+)[ \t]+([^\s:：]+)[:：][ \t]*\n")
-_ABOVE_FENCE = re.compile(r"(?:[^\n]{0,120}[^\n.:：。]\n){1,4}```\n(?=(?:(?!```).)+(?:\n```\s*)?\Z)", re.DOTALL)
-"""Names of a passage above the fence that encloses it."""
+_BOLD_ELEMENT = re.compile(r"<b>[^<\n]{1,150}</b>[ \t]*")
 _AFTER_NUMBER = r"(?:[.,]\d{1,9})*[)\]]*[ \t]*(?:[|:：.]|->|→|[–—-](?=[ \t])|(?=\[|\t)|$)[ \t]*"
 _NUMBERED = re.compile(
     rf"\s*(?P<before>[^\d\n.!?]{{1,24}}?)\d{{1,9}}(?:{_AFTER_NUMBER}|(?<=[#№]\d)[ \t]+|(?<=[#№]\d\d)[ \t]+)",
@@ -159,18 +157,20 @@ def pieces_of(text: str, separator: str | None = None) -> Iterator[Document]:
     if records := records_in(text):
         yield from records
         return
-    heads: list[re.Match[str]] = []
-    for rule in (_FILE_LINE, BRACKETED, _BETWEEN_RULES, _BOLD, _SOURCE_LINE):
-        heads = heads or _heads_by(rule, text)
-    heads = heads or _titles_in(text) or _metadata_in(text) or _named_in(text)
-    if heads:
+    rules = (_FILE_LINE, BRACKETED, _BETWEEN_RULES, _BOLD)
+    kinds = [heads for rule in rules if (heads := _heads_by(rule, text))]
+    heads = min(kinds, key=lambda one: one[0].start(), default=[])
+    if heads := heads or _titles_in(text) or _metadata_in(text) or _named_in(text):
         ends = [*(head.start() for head in heads[1:]), len(text)]
-        for head, end in zip(heads, ends, strict=True):
-            part = text[head.end() : end].strip(" \t\n-=:")
-            fenced = _QUOTED.fullmatch(part)
-            yield Document(part if fenced is None or fenced[2] else fenced[3], id_of(head["label"] or ""))
+        parts = [text[head.end() : end] for head, end in zip(heads, ends, strict=True)]
+        named = [] if heads[0][0].endswith("\n") else _named(parts)
+        named = named or [(head["label"] or "", part) for head, part in zip(heads, parts, strict=True)]
+        for name, part in named:
+            inner = part.strip(" \t\n-=:")
+            fenced = _QUOTED.fullmatch(inner)
+            yield Document(inner if fenced is None or fenced[2] else fenced[3], id_of(name))
         return
-    elements = (list(ELEMENT.finditer(text)) or _siblings_in(text)) if is_closed(text) else []
+    elements = (_siblings_in(text) or list(ELEMENT.finditer(text))) if is_closed(text) else []
     if len(elements) == 1 and _RULE.search(elements[0][3]):
         text = elements[0][3].strip()  # it encloses all of them
     elif elements:
@@ -197,8 +197,9 @@ def _siblings_in(text: str) -> list[re.Match[str]]:
     if first is None or first[1].casefold() in _PROSE:
         return []
     sibling = re.compile(rf"<({first[1]})\b([^>]*)>(.*?)</{first[1]}>", re.IGNORECASE | re.DOTALL)
-    found = list(sibling.finditer(text))
-    return found if len(found) > 1 and not sibling.sub("", text).strip() else []
+    end = text.rfind(f"</{first[1]}>") + len(first[0]) + 2  # no element is looked for that nothing closes
+    found = list(sibling.finditer(text, 0, end))
+    return found if len(found) > 1 and not "".join(_between(found, text)).strip() else []
 
 
 def _within(element: re.Match[str]) -> Document:
@@ -245,9 +246,11 @@ def _form_of(heading: re.Match[str]) -> str:
 def _parts_between(rule: re.Pattern[str], places: list[re.Match[str]], text: str) -> Iterator[Document]:
     """Return the parts between the places of a rule, without their headings."""
     parts = [part for part in _between(places, text) if part.strip()]
-    is_before = bool(text[: places[0].start()].strip()) and _NUMBER_ONE.match(places[0][0])
-    if len(parts) > 1 and (is_before or is_lead(parts[0])):
+    if len(parts) > 1 and is_lead(parts[0]):
         del parts[0]
+    starts = [at for at, part in enumerate(parts) if not at or part[:2].isspace()]
+    if rule is BLANK and 1 < len(starts) < len(parts):  # the template indents the begin of each passage
+        parts = ["\n\n".join(parts[start:end]) for start, end in pairwise([*starts, len(parts)])]
     if rule is BLANK and (
         any(map(_LEADS_ON.search, parts)) or len({*map(bool, map(_LIST_ITEM.match, parts))}) > 1
     ):
@@ -258,11 +261,19 @@ def _parts_between(rule: re.Pattern[str], places: list[re.Match[str]], text: str
         if len(heads) < len(parts):
             return map(_labelled, parts)
         parts = [part[head.end() :] for part, head in zip(parts, heads, strict=True)]
-    named = [part.partition("\n") for part in parts]
-    if all(name.strip() and 2 * len(name) < max(map(len, body.split("\n"))) for name, _, body in named):
-        # The line of a heading goes on with a name, above longer lines.
-        return (Document(body.strip(), id_of(name.rstrip(" \t:："))) for name, _, body in named)
+    if named := _named(parts):
+        return (Document(body.strip(), id_of(name)) for name, body in named)
     return map(_labelled, parts)
+
+
+def _named(parts: Iterable[str]) -> list[tuple[str, str]]:
+    """Return name and text of passages whose mark is followed by a name in its line, or nothing."""
+    named = [part.partition("\n") for part in parts]
+    lines = [(name.strip(" \t:："), body.strip(" \t")) for name, _, body in named]
+    is_named = all(name and body.strip() and not _NO_NAME.search(f"{name}\n{body}") for name, body in lines)
+    longest = sum(max(map(len, body.split("\n"))) for _, body in lines)
+    is_short = 2 * sum(len(name) for name, _ in lines) < longest
+    return lines if is_named and (is_short or all(_REFERENCE.search(name) for name, _ in lines)) else []
 
 
 def _repeated_label(text: str) -> re.Pattern[str] | None:
@@ -319,8 +330,6 @@ def _heads_by(rule: re.Pattern[str], text: str) -> list[re.Match[str]]:
     """Return the lines with which passages begin, two or more, or one file name; none after other text."""
     heads = list(rule.finditer(text))
     leads = len(heads) > 1 and is_lead(text[: heads[0].start()])
-    if rule is _SOURCE_LINE and all(_SENTENCE_END.search(head["label"]) for head in heads):
-        return []  # a passage goes on in the line of its label
     return heads if leads or (heads and rule is _FILE_LINE and heads[0].start() == 0) else []
 
 
@@ -378,13 +387,15 @@ LEAST = 20
 
 def divided(body: str, count: int | None = None) -> Passages:
     """Return the passages of a text that contains nothing else; their number, if known, decides the layout."""
-    if (enclosed := _ENCLOSED.fullmatch(body)) and not ELEMENT.match(body.lstrip()):
+    if (enclosed := _ENCLOSED.fullmatch(body)) and not (ELEMENT.match(body.lstrip()) or _siblings_in(body)):
         body = enclosed[2].strip()
     value = parsed(body)
     listed = longest_texts(value)
     if listed and (count is None or len(listed) == count):
         return Passages(listed, is_divided=isinstance(value, list))
-    pieces = [one for piece in pieces_of(body) if piece.text for one in _listed_in(piece)]
+    if objects := _objects_in(body) if count is None else ():
+        return Passages(objects, is_divided=True)
+    pieces = [piece for piece in pieces_of(body) if piece.text]
     if count is None and len(closed := _closed_by_sources(pieces, body)) > 1:
         pieces = closed
     whole = [piece for piece in pieces if META.fullmatch(piece.text or "") is None] or pieces
@@ -453,10 +464,25 @@ def _closed_by_sources(paragraphs: Sequence[Document], body: str) -> list[Docume
     return [] if held else passages
 
 
-def _listed_in(piece: Document) -> tuple[Document, ...]:
-    """Return the passages of a list of objects that a passage consists of, or the passage."""
-    value = parsed(_JSON_FENCE.sub(r"\1", piece.text or ""))
-    return longest_texts(value) if isinstance(value, list) else (piece,)
+def _objects_in(body: str) -> tuple[Document, ...]:
+    """Return the passages of lists and objects of JSON at begins of lines, if there is little else."""
+    found: list[Document] = []
+    size = end = failed = 0
+    for place in _OPENING.finditer(body):
+        if place.end() < end or failed > _MOST_FAILED:
+            continue
+        try:
+            value, end = _DECODER.raw_decode(body, place.end())
+        except (ValueError, RecursionError):
+            failed += 1
+            continue
+        size += end - place.end()
+        if isinstance(value, list):
+            found += longest_texts(value)
+        else:
+            texts = [text for name, text in value.items() if _CONTENT_NAME.fullmatch(name)]
+            found += longest_texts(texts[0]) if texts else ()
+    return tuple(found) if 2 * size > len(body) else ()
 
 
 def _without_template(pieces: list[Document]) -> list[Document]:
@@ -469,9 +495,9 @@ def _without_template(pieces: list[Document]) -> list[Document]:
                 (text[len(line) :] if end == 0 else text[: len(text) - len(line)]).strip()
                 for text, line in zip(texts, lines, strict=True)
             ]
-    for rule in (_HEADING, _FILE_LINE, _ABOVE_FENCE, _NAMED_LINE):
+    for rule in (_HEADING, _FILE_LINE, _BOLD_ELEMENT):
         heads = [rule.match(text) for text in texts]
-        if all(heads) and (rule is not _NAMED_LINE or len({head[1] for head in heads if head}) == 1):
+        if all(heads):
             texts = [text[head.end() :] for text, head in zip(texts, heads, strict=True) if head]
     return [piece._replace(text=text) for piece, text in zip(pieces, texts, strict=True)]
 

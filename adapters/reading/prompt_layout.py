@@ -33,8 +33,8 @@ from .step import Message
 
 _WRAPPED = re.compile(
     rf"<((?:\w+[_-])?(?:{CONTEXT_PLURAL}|search_results|data|notes|results|kb)(?:[_-]\w+)?)"
-    r"\b[^>]*>\n?(.+?)</\1>",
-    re.IGNORECASE | re.DOTALL,
+    r"\b[^>]*>\n?([^<]*(?:<(?!/?\1\b)[^<]*)*)</\1>",
+    re.IGNORECASE,
 )
 _LABEL_LINE = re.compile(
     r"^(?:[^\n]{0,200}[.!?。] ?)?"
@@ -124,6 +124,8 @@ _FENCES_BELOW = re.compile(r'(?:^|\n)[-=═`"\s]+\Z')
 _LIST_BEGIN, _LIST_END = re.compile(r"\[\s*(?=['\"{])"), re.compile(r"['\"}]\s*\]")
 _MOST_NAMING = 60
 """Characters before a list that are searched for a word for a context."""
+_WORDS_OF_A_SENTENCE = 6
+"""Words of a line below the label that introduces the context, too, and heads no passage."""
 _LONG_FENCE = 10
 """Characters of a fence that is no rule between passages."""
 _ASKING_LABEL = re.compile(
@@ -172,13 +174,13 @@ _FIELD = re.compile(rf"(?:\w+ )?{CONTEXT_INFLECTED}", re.IGNORECASE)
 _ASKING_FIELD = re.compile(QUESTION_LABEL, re.IGNORECASE)
 _CLOSING = re.compile(
     rf"\n[ \t#*<\[-]*(?:{HISTORY}|{RULES})[ \t*>\]#]*(?:[:：]|-{{3,}})[ \t*]*(?:\n|$)|"
-    rf"\n[ \t#*<%\[]*(?:{QUESTION_LABEL}|{ANSWER}|instructions?|(?:your )?task|инструкции|指令|任务)"
-    r"[ \t*>\]#%]*(?:[:：]|$)|"
+    rf"\n[ \t#*<%\[]*(?:{QUESTION_LABEL}|{ANSWER}|instructions?|(?:your )?task|инструкции|指令|任务"
+    r"|(?:关键|重要)提醒)[ \t*>\]#%]*(?:[:：]|$)|"
     rf"\n[ \t]*【[^】\n]{{0,10}}?(?:{QUESTION}|{ANSWER}|{HISTORY}|{RULES}|结束)[^】\n]{{0,10}}】|"
     rf"\n[^\w\n]{{0,40}}(?:end(?: of)?|конец|fin de) [^\n]{{0,30}}?"
     rf"(?:{CONTEXT_PLURAL})\b(?![ \t]*\d)[^\n]{{0,40}}$|"
-    r"\n[ \t]*(?:given|using|based on|answer|respond|reply|use|if you|"
-    r"отвечай|ответь|если|wenn du|根据|如果|请)[^\n]*\Z|"
+    r"\n[ \t]*(?:given|using|based on|answer|respond|reply|use|if you|include|cite|remember|"
+    r"отвечай|ответь|если|wenn du|根据|如果|请)[^\n]*\s*\Z|"
     rf"\n[ \t]*\n[ \t]*(?:{INSTRUCTION})(?![a-zа-я])|"
     r"\n[ \t]*\n[ \t]*(?:if|when|do not|never|always|only|remember) [^\n]{0,300}\b"
     r"(?:above|context|provided|documents?|knowledge)\b[^\n]*\Z|"
@@ -406,10 +408,7 @@ def _span_of(text: str, *, is_asked: bool, is_apart: bool = False) -> tuple[int,
     # Of several with the same name, each is a passage.
     alike = 0 if wrapped is None else [one[1] for one in elements].count(wrapped[1])
     if wrapped is not None and alike < 2:
-        # Instructions may name the element, opened and closed, before it occurs.
-        opening = f"<{wrapped[1].lower()}>"
-        named, again, _ = wrapped[2].lower().rpartition(opening)
-        return wrapped.start(), wrapped.start(2) + len(named) + len(again), wrapped.end(2)
+        return wrapped.start(), *wrapped.span(2)
     if elements and not is_task:
         return elements[0].start(), elements[0].start(), elements[-1].end()
     for rule in (_LABEL_LINE,) if is_task else (_LABEL_LINE, _LEADING):
@@ -480,6 +479,9 @@ def _context_of(text: str, question: str) -> str | None:
         body = body[:last] + (before if len(before) < at - last else _OPEN_LABEL.sub("", before))
     if label := text[head:start].strip():
         body = body.replace(f"\n{label}\n", "\n---\n")  # it is above each passage
+    lead = _LEADING.match(body)
+    if lead is not None and len(lead[0].split()) >= _WORDS_OF_A_SENTENCE:
+        body = body[lead.end() :]
     # A context in capitals ends where the next label is in capitals.
     if (letters := re.sub(r"[\W\d_]", "", text[head:start])) and letters.isupper():
         body = _CAPITALS.split(body, maxsplit=1)[0]

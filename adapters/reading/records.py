@@ -20,9 +20,11 @@ _NAME = re.compile(rf"{SOURCE}|name|id|link|path", re.IGNORECASE)
 _CONTENT = re.compile(CONTENT, re.IGNORECASE)
 _SCORE = "score|relevance|similarity|distance|rank|confidence|оценка|сходство|релевантность|相关度|相似度|得分"
 META = re.compile(
-    rf"(?:^[ \t(├└│─]*(?:(?P<key>[a-z]+(?:_[a-z]+)+|{SOURCE}|name|filename|index|author|date|page|id|{_SCORE}|"
-    rf"section|category|language)[ \t]*[:=：](?P<label>[^\n]{{0,200}})|(?:{CONTENT})[ \t]*[:：][ \t]*)"
-    r"(?:\n|\Z))+",
+    rf"(?:^[ \t(├└│─]*(?:(?P<key>[a-z]+(?:_[a-z]+)+|(?:(?:chunk|page|section|source|file) )?(?:{SOURCE}|name|"
+    rf"sourcedoc\w+|filename|index|author|date|page|id|number|{_SCORE}|section|heading|category|language|"
+    r"timestamp|тип|период|ревизия|категория))"
+    rf"[ \t]*[:=：](?P<label>[^\n]{{0,200}}?)|(?:{CONTENT})[ \t]*[:：][ \t]*)"
+    rf"(?:\n|\Z|[ \t]*\|[ \t]*(?=(?:{CONTENT})[:：])))+(?:[ \t]*(?:{CONTENT})[ \t]*[:：][ \t]*)?",
     re.IGNORECASE | re.MULTILINE,
 )
 """Lines of metadata above a passage."""
@@ -34,6 +36,7 @@ _TABLE = re.compile(
     r"^[ \t]*\|(?P<names>[^\n]+)\|[ \t]*\n[ \t]*\|[ \t:|-]+\|[ \t]*\n(?:[ \t]*\|[^\n]+\|[ \t]*(?:\n|\Z))+",
     re.MULTILINE,
 )
+_DIGITS = re.compile(r"\d+")
 _LINE = re.compile(r"^.*\S.*$", re.MULTILINE)
 _COLUMN = re.compile(r"[\w #()./-]{1,30}")
 
@@ -80,8 +83,9 @@ def records_in(text: str) -> list[Document]:
     is_table = bool(rows)
     if not rows:
         start, rows = _keyed_lines_in(text)
-    if not rows or not is_lead(text[:start]):
-        return []
+    lead = _DIGITS.sub("0", text[:start].strip())
+    if not rows or not is_lead(lead) or (lead and _DIGITS.sub("0", text).count(lead) > 1):
+        return []  # it is above each record
     contents = [key for key in rows[0] if _CONTENT.fullmatch(key)]
     passage = max(contents or rows[0], key=lambda key: sum(weight_of(letters_of(row[key])) for row in rows))
     ids = [key for key in rows[0] if _NAME.fullmatch(key) and key != passage]
@@ -104,7 +108,7 @@ def _keyed_lines_in(text: str) -> tuple[int, list[dict[str, str]]]:
         if _CONTENT.fullmatch(key):  # what follows it belongs to it, but for names
             keys -= {one for one in first[at + 1 :] if not META.match(f"{one}:") and not _NAME.fullmatch(one)}
             break
-    if len(keys) < 2:
+    if len(keys) < 2 or (len(records) == 1 and len(lines) > len(keys)):  # others repeat in it
         return 0, []
     kept = [line for record in records for line in reversed(record.values()) if line["key"] in keys]
     kept.sort(key=re.Match.start)

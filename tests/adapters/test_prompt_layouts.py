@@ -86,6 +86,8 @@ SHOWN = {
     "lines of objects": "Context:\n" + json.dumps({"id": "a", "text": ONE}) + "\n" + json.dumps({"id": "b", "text": TWO}) + f"\n\nQuestion: {QUESTION}",
     "a list in Python": f"Context: {[ONE, TWO]}\n\nQuestion: {QUESTION}",
     "objects in Python": f"Context:\n[Document(metadata={{'source': 'a.md'}}, page_content={ONE!r}), Document(metadata={{'source': 'b.md'}}, page_content={TWO!r})]\n\nQuestion: {QUESTION}",
+    "an object each between rules": "Reference:\n" + "\n---\n".join(json.dumps({"id": 1, "content": one}, indent=1) for one in (ONE, TWO)) + f"\n\nQuestion: {QUESTION}",
+    "objects in a fence": "Context:\nTerms:\n```json\n" + json.dumps({"term": "kettle"}) + "\n```\nChunks (by id):\n```json\n" + json.dumps({"id": 1, "content": ONE}) + "\n" + json.dumps({"id": 2, "content": TWO}) + f"\n```\n\nQuestion: {QUESTION}",
     "an indented list of objects": "Relevant knowledge:\n" + json.dumps([{"title": "t", "text": ONE}, {"title": "u", "text": TWO}], indent=2) + f"\n\nQuestion: {QUESTION}",
     "these documents in a line": f"Answer by these documents: [1] {ONE}\n\n[2] {TWO}\n\nQuestion: {QUESTION}",
     "percent signs": f"Answer from the context.\n\n%CONTEXT%\n{ONE}\n\n{TWO}\n\n%Question%\n{QUESTION}\n\nAnswer:",
@@ -325,7 +327,13 @@ OF_PARAGRAPHS = [
     "Memory 1 [2024-01-02]: {}\n\nMemory 2 [2024-01-05]: {}", "Claim 1 -> {}\n\nClaim 2 -> {}", "{}\n\n\n{}",
     "### a.md\n```\n{}\n```\n\n### b.md\n```\n{}\n```", "{}\n\n* * *\n\n{}", "{}\n<EOD>\n{}\n<EOD>",
     "<<BEGIN DOC>>\n{}\n<<END DOC>>\n<<BEGIN DOC>>\n{}\n<<END DOC>>", "{}\n\n(source: a.md)\n\n{}\n\n(source: b.md)",
-    "{}（来源：a.md）\n\n{}（来源：b.md）", "Doc-1 | a.md | 0.83\n{}\n\nDoc-2 | b.md | 0.71\n{}",
+    "{}（来源：a.md）\n\n{}（来源：b.md）", "Doc-1 | a.md | 0.83\n{}\n\nDoc-2 | b.md | 0.71\n{}", "    {}\n\n    {}",
+    "[Doc 1] Ferries\n{}\n\n[Doc 2] Bicycles\n{}", "<br>\n<b>From a.md: </b> {}\n<br>\n<br>\n<b>From b.md: </b> {}\n<br>",
+    "[Chunk 1]\nSource file: a.md\nPage number: 3\nContent: {}\n\n[Chunk 2]\nSource file: b.md\nPage number: 4\nContent: {}",
+    "Doc 0:\nTitle: A\nContent:\n{}\n\nDoc 1:\nTitle: B\nContent:\n{}", "[来源1] 《甲》\n{}\n\n---\n\n[来源2] 《乙》\n{}",
+    "<find>\n<text>{}</text>\n<source>1</source>\n</find>\n<find>\n<text>{}</text>\n<source>2</source>\n</find>",
+    "Source 1 (Relevance: 0.9):\nURL: a\nContent: {}\n\nSource 2 (Relevance: 0.8):\nURL: b\nContent: {}",
+    "Use this information from documents for your answer:\nName: A\nContents: {}\n----\nName: B\nContents: {}\n----\n\nInclude links.",
 ]  # fmt: skip
 """Layouts of passages that have paragraphs of their own."""
 
