@@ -51,6 +51,8 @@ MOST_NUMBERS = 50
 """Most numbers of a sentence, and places of one, that are looked up: a table of thousands stays linear."""
 _MOST_PAIRED = 12
 """Most numbers of a sentence for sums and percentages."""
+_LEAST_SUBTRACTED = 20
+"""Least number from which another one of its sentence may be subtracted."""
 _YEARS = re.compile("([0-9](?<![0-9]{2})[0-9]{0,2})(?: years?| ?год| ?лет| ?年)")
 _SHARE = re.compile(r"(\w+) (?:out of|in(?: every)?|из(?: каждых)?) (\w+)")
 _OF_LONG = 10
@@ -259,15 +261,14 @@ class GivenNumbers:
         return True
 
     def _is_computed(self, value: str, said: str, units: frozenset[str]) -> bool:
-        """Return whether a percentage or a number of years follows from two numbers of one sentence."""
+        """Return whether a percentage, a difference or a number of years follows from two of a sentence."""
         shares = "%" in units
-        if not shares and value not in _YEARS.findall(said):
-            return False
         number = float(value)
         rounding = 0.5001 * 0.1 ** len(value.partition(".")[2])
         pairs = chain.from_iterable(text.memoize(_number_pairs) for text in self.texts)
         if not shares:
-            return any(one - other == number and other > 999 for one, other in pairs)
+            least = 999 if value in _YEARS.findall(said) else _LEAST_SUBTRACTED
+            return any(one - other == number and other > least for one, other in pairs)
         return any(
             other and abs(number - 100 * some / other) <= rounding
             for one, other in pairs
