@@ -54,9 +54,9 @@ class Support(ComputedMetric):
 
     Words about the given texts, the question and the answer ("based on the provided passages"), numbers that
     only count ("passage 3"), amounts that a chunk has in another notation ("25 megabytes" for 25 MB), function
-    words, replies ("No, ..."), sentences that refuse, and those that only agree or admire ("Yes, it is!") claim
-    nothing. The longest run is of unsupported words in a row: what is invented stands together, a paraphrase is
-    scattered. Facts: as `fact_conflict`.
+    words, bigrams of Chinese with a character of its grammar, replies ("No, ..."), sentences that refuse, and
+    those that only agree or admire ("Yes, it is!") claim nothing. The longest run is of unsupported words in a
+    row: what is invented stands together, a paraphrase is scattered. Facts: as `fact_conflict`.
 
     Range: support 0.0 to 1.0, no share of anything: read `lexical_groundedness`; below .47 the verdict is bad,
         below .58 suspect.  unsupported_words_max: 0 up, lower is better; to sort by, no rule reads it.

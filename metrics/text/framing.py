@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from .analysis import Analysis
-from .function_words import has_cyrillic, russian_function_stems
+from .function_words import HAN_GRAMMAR, has_cyrillic, russian_function_stems
 from .refusals import sentence_kinds
 from .stems import CONTENT, stem
 from .terms import sentence_terms, terms_of_line
@@ -165,5 +165,7 @@ def claim_terms(known: Analysis) -> list[list[str]]:
             continue
         own = terms if text == sentence else terms_of_line(text)
         said = [term for term in own if term not in words.claimless]
+        if has_han(text):
+            said = [term for term in said if HAN_GRAMMAR.isdisjoint(term)] or said
         found.append([] if words.replies.issuperset(said) else said)
     return found

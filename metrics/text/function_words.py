@@ -1,4 +1,4 @@
-"""Russian words without a topic, the counterpart of `stems.STOP_WORDS` for English.
+"""Russian words and Chinese characters without a topic, the counterpart of `stems.STOP_WORDS` for English.
 
 `content_tokens` keeps them, as the definitions of many scores depend on its tokens. The metrics that compare
 an answer or a question with chunks leave them out, by stem.
@@ -13,6 +13,8 @@ from .word_lists import read_words
 _CYRILLIC = re.compile("[\u0400-\u04ff]")
 
 RUSSIAN_FUNCTION_WORDS = read_words("russian_function")
+HAN_GRAMMAR = frozenset("的了吗呢吧啊是在和与及或也都就而但且并被把将之其着您我你他她它们这那哪谁可会能要需还")
+"""Particles, pronouns, connectives and modal verbs of Chinese: a bigram with one of them claims nothing."""
 """Casefolded, ё as е."""
 
 

@@ -67,7 +67,9 @@ def denials(
         lacking: The terms of each sentence that no chunk has.
         contexts: The chunks.
     """
-    opposed = not _opposite_terms().isdisjoint(chain.from_iterable(claiming))
+    opposed = not _opposite_terms().isdisjoint(chain.from_iterable(claiming)) or any(
+        has_han(text) and any(map(text.__contains__, _HAN_WORDS)) for text in texts
+    )
     may_deny = _may_deny_or_oppose if opposed else _may_deny
     denied_there = [may_deny(context.text) for context in contexts]
     if not (any(map(may_deny, texts)) or any(denied_there)):

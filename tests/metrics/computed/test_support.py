@@ -587,3 +587,11 @@ def test_an_amount_in_another_notation_is_supported(chunk, answer):
     scores = measured(answer, [chunk])
     assert scores["support"].value >= VerdictRules().partly_unsupported_below
     assert scores["fact_conflict"].value == 0.0
+
+
+def test_chinese_grammar_claims_nothing():
+    chunk = "退货政策：自收货之日起7天内可无理由退货，商品须保持完好，运费由买家承担。"
+    right = measured("您可以在收货后的7天内无理由退货，但是商品需要保持完好。", [chunk])["support"]
+    invented = measured("您可以在三十天内申请换货，而且我们会赠送一张优惠券。", [chunk])["support"]
+    assert right.value >= VerdictRules().partly_unsupported_below
+    assert invented.value < VerdictRules().unsupported_below
