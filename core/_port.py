@@ -7,6 +7,7 @@ raises into, blocks or slows the host.
 from __future__ import annotations
 
 import os
+import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
@@ -19,7 +20,7 @@ from ._runtime.guard import ErrorLog, Guard, front_door
 from ._runtime.stats import CAPTURED, Counters, NoDataWarning
 from ._runtime.threads import start_elsewhere, taking
 from .metrics._process import fork
-from .pipeline.ending import PipelineEnding, keep_watch
+from .pipeline.ending import SILENCE_S, PipelineEnding, keep_watch
 from .pipeline.late import Amendment
 from .pipeline.pipeline import Pipeline
 from .pipeline.sampling import Candidate, Chances
@@ -65,7 +66,7 @@ class MeterPort:
         self._shut_down = False
         self._ending_turn = fork.lock()
         self._has_ended = False
-        self._drains: list[WeakMethod[Callable[[float], bool]]] = []
+        self._drains: list[WeakMethod[Callable[..., bool]]] = []
 
     def serve(self, pipeline: Pipeline) -> None:
         """Send requests to `pipeline`."""
@@ -174,23 +175,24 @@ class MeterPort:
                     self._begin_watch()
                 self.pipeline.put_unseen(UnseenRetrieval(framework, reason, look))
 
-    def expect_requests(self, adapter: str, drain: Callable[[float], bool] | None = None) -> None:
+    def expect_requests(self, adapter: str, drain: Callable[..., bool] | None = None) -> None:
         """Register an adapter that waits for requests; if none comes for long, a warning is logged.
 
         Args:
             adapter: Its name.
             drain: Offers requests waiting in the adapter, until a time (monotonic); returns whether all were
-                offered. Held weakly.
+                offered. With ``running=False`` not those that still run. Held weakly.
         """
         with self._offer_guard:
             self.no_data.expect_requests(str(adapter))
             if drain is not None:
+                keep_watch(self)
                 self._drains = [one for one in self._drains if one() is not None]
                 self._drains.append(WeakMethod(drain))
 
-    def drain(self, deadline: float) -> bool:
+    def drain(self, deadline: float, *, running: bool = True) -> bool:
         """Drain all adapters; return whether all their requests were offered."""
-        drained = [drain(deadline) for one in self._drains if (drain := one()) is not None]
+        drained = [drain(deadline, running=running) for one in self._drains if (drain := one()) is not None]
         return all(drained)
 
     def end_once(self, deadline: float) -> None:
@@ -216,6 +218,8 @@ class MeterPort:
     def flush_at_exit(self) -> None:
         """Flush before the interpreter exits; called by ragmeter itself."""
         with self._exit_guard:
+            # Other threads may still be at a request, and the application's own handlers may end some.
+            self.drain(time.monotonic() + SILENCE_S, running=False)
             # Providers of the application may have ended since; a metric reader collects at each flush.
             if not self._shut_down and self._flushed != self._position():
                 done = self._ending.flush(self.pipeline)

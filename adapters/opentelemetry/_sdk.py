@@ -74,8 +74,7 @@ def join(processor: Any, provider: Any, former: Collection[Any] = ()) -> None:
     """
     # In the SDK's own attribute. A provider's own `add_span_processor` may do more: Phoenix's
     # removes and shuts down the processor that exports.
-    line = attribute_of(provider, "_active_span_processor")
-    if _put_first(processor, line, "_span_processors", former):
+    if _put_first(processor, _line_of(provider), "_span_processors", former):
         return
     add = attribute_of(provider, "add_span_processor")
     if callable(add):
@@ -92,8 +91,15 @@ def join(processor: Any, provider: Any, former: Collection[Any] = ()) -> None:
 
 def processors_of(provider: Any) -> Iterable[Any]:
     """Return the processors of an SDK's provider; none of one that hides them."""
-    found = attribute_of(attribute_of(provider, "_active_span_processor"), "_span_processors")
+    found = attribute_of(_line_of(provider), "_span_processors")
     return found if isinstance(found, (tuple, list)) else ()
+
+
+def _line_of(provider: Any) -> Any:
+    """Return what holds the processors of an SDK's provider, or of one around it, as Logfire's."""
+    name = "_active_span_processor"
+    found = attribute_of(provider, name)
+    return attribute_of(attribute_of(provider, "provider"), name) if found is None else found
 
 
 def join_logs(processor: Any, provider: Any, former: Collection[Any] = ()) -> bool:

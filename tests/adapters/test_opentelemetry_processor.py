@@ -2,7 +2,10 @@
 
 import json
 import logging
+import os
+import textwrap
 import threading
+from pathlib import Path
 
 import pytest
 from opentelemetry import _logs, baggage, context, trace
@@ -13,6 +16,7 @@ from opentelemetry.sdk.trace import ConcurrentMultiSpanProcessor, SynchronousMul
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import SpanContext, Status, StatusCode, TraceFlags
+from python_process import run_python
 
 import ragmeter
 from ragmeter import RagMeter, Scoring
@@ -339,8 +343,23 @@ class _Asking(_Replacing):
         kind.add_span_processor(self, span_processor)
 
 
+class _Around(trace.TracerProvider):
+    """As Logfire's: a proxy that holds an SDK's."""
+
+    def __init__(self):
+        self.provider = TracerProvider()
+
+    def __getattr__(self, name):
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return getattr(self.provider, name)
+
+    def get_tracer(self, *names, **more):
+        return self.provider.get_tracer(*names, **more)
+
+
 class _Hiding(trace.TracerProvider):
-    """As Logfire's: a proxy that shows nothing of what it stands for."""
+    """A proxy that shows nothing of what it stands for."""
 
     def __init__(self, kind=TracerProvider):
         within = kind()
@@ -369,6 +388,7 @@ PROVIDERS = {
     "concurrent": lambda: TracerProvider(active_span_processor=ConcurrentMultiSpanProcessor(2)),
     "replacing": _Replacing,
     "replacing unless told not to": _Asking,
+    "around": _Around,
     "hiding": _Hiding,
     "hiding one that replaces": lambda: _Hiding(_Asking),
     "listing": _Listing,
@@ -394,10 +414,11 @@ def test_attaching_takes_nothing_away(kind):
     assert [one.sample.question for one in memory.results] == ["Why?"]
 
 
-def test_what_was_attached_last_still_sends_its_scores_at_shutdown():
+@pytest.mark.parametrize("kind", [TracerProvider, _Around])
+def test_what_was_attached_last_still_sends_its_scores_at_shutdown(kind):
     """It stands before the processor that exports, which a provider shuts down in order."""
     traced = _Traced()
-    traced.provider, traced.spans = TracerProvider(), InMemorySpanExporter()
+    traced.provider, traced.spans = kind(), InMemorySpanExporter()
     traced.provider.add_span_processor(SimpleSpanProcessor(traced.spans))
     meter = RagMeter(exporters=[OpenTelemetryExporter(traced.provider, metrics=False, events="off")])
     RagMeterSpanProcessor(meter).attach(traced.provider)
@@ -406,6 +427,27 @@ def test_what_was_attached_last_still_sends_its_scores_at_shutdown():
     traced.provider.shutdown()
 
     assert [s.name for s in traced.spans.get_finished_spans()][-1].startswith("evaluation")
+
+
+def test_a_program_that_ends_at_once_sends_its_scores_through_a_provider_that_hides_its_processors():
+    """The provider's own exit handler ends them in an order that nobody can change."""
+    code = """
+        from test_opentelemetry_processor import *
+        from test_opentelemetry_processor import _Hiding, _Traced
+        from opentelemetry.sdk.trace.export import ConsoleSpanExporter
+
+        provider = _Hiding()
+        provider.add_span_processor(SimpleSpanProcessor(ConsoleSpanExporter()))
+        meter = RagMeter(exporters=[OpenTelemetryExporter(provider, metrics=False, events="off")])
+        RagMeterSpanProcessor(meter).attach(provider)
+        _Traced.tracer = provider.get_tracer("toy")
+        _Traced.ask(_Traced)
+    """
+    here = Path(__file__).parent
+    found = os.pathsep.join(map(str, (here, here.parent)))
+    done = run_python("-c", textwrap.dedent(code), env={**os.environ, "PYTHONPATH": found})
+
+    assert '"ragmeter.verdict"' in done.stdout, done.stderr
 
 
 def test_a_second_meter_on_a_provider_is_named_with_what_to_do(traced, caplog):
