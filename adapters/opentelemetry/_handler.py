@@ -150,7 +150,8 @@ class RagMeterSpanProcessor(SpanProcessor):
         the same meter's former one there, so that a notebook's cell may run again.
 
         Args:
-            provider: An SDK's, perhaps wrapped or of a subclass; None: the global one.
+            provider: An SDK's, perhaps wrapped or of a subclass; None: the global one. Scores are written to it
+                if the process has no other.
             logs: Provider of the loggers to which instrumentations write models' input and replies, if not on
                 spans; None: the global one, if there is one.
 
@@ -167,6 +168,7 @@ class RagMeterSpanProcessor(SpanProcessor):
                 "once, as with @streamlit.cache_resource, or call shutdown() of the former one"
             )
         join(self, provider, former)
+        self._meter.port.pipeline.follow_spans(provider)
         logs = _logs.get_logger_provider() if logs is None else logs
         before = [each._log_processor for each in former]  # noqa: SLF001
         self._looks_for_logs = not join_logs(self._log_processor, logs, before)

@@ -385,6 +385,12 @@ class ExportQueues:
         exporters = (queue.exporter for queue in self._queues)
         return max((one.n_unsampled for one in exporters if isinstance(one, CountsUnsampled)), default=0)
 
+    def follow_spans(self, provider: object) -> None:
+        """Notify the exporters that write spans of the provider whose spans are judged."""
+        for one in self._uncertain:
+            if hasattr(one, "follow_spans"):
+                one.follow_spans(provider)
+
     def put(self, result: ScoredRun, size_bytes: int) -> None:
         """Queue a result for every exporter. Never blocks."""
         queues = self._queues

@@ -154,6 +154,9 @@ class Pipeline:
         self.put: Callable[[Offer | Amendment, int], None] = self._queue.put
         """Queue a captured request with its size in bytes, or an amendment of one. Never blocks."""
 
+        self.follow_spans: Callable[[object], None] = self._exporting.follow_spans
+        """Notify the exporters of the provider whose spans are judged."""
+
     def backlog(self) -> MeterStats:
         """Return the waiting requests, and what the exporters count."""
         judging = 0 if self._judging is None else self._judging.waiting_bytes

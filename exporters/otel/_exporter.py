@@ -26,7 +26,7 @@ from ragmeter.metrics._process import fork
 from ._boards import StatsBoard
 from ._events import ChangeWriter, EventWriter
 from ._metrics import MetricWriter, SeriesBound
-from ._providers import Providers
+from ._providers import Providers, is_of_the_api
 from ._spans import SPAN_MODES, SpanMode, SpanWriter, context_of
 
 if TYPE_CHECKING:
@@ -132,6 +132,11 @@ class OpenTelemetryExporter:
         request.
         """
         self._providers.send_straight(addresses)
+
+    def follow_spans(self, provider: TracerProvider) -> None:
+        """Write spans to the provider whose spans are judged, if none was given and the process has none."""
+        if is_of_the_api(self.tracer_provider()):
+            self._providers.given["traces"] = provider
 
     def flush(self, timeout_s: float) -> bool:
         """Flush the application's providers."""
