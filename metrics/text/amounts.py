@@ -38,13 +38,8 @@ def amounts_of(known: Analysis) -> Sequence[tuple[str, str]]:
     return amounts_in(known.plain)
 
 
-def amount_set(known: Analysis) -> frozenset[tuple[str, str]]:
-    """Return the same as a set. For ``known.memoize(amount_set)``."""
-    return frozenset(known.memoize(amounts_of))
-
-
 def amounts_by_unit(known: Analysis) -> dict[str, list[float]]:
-    """Return the same by unit. For ``known.memoize(amounts_by_unit)``."""
+    """Return the same, values by unit. For ``known.memoize(amounts_by_unit)``."""
     return by_unit(known.memoize(amounts_of))
 
 

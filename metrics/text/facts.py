@@ -16,7 +16,7 @@ from .analysis import Analysis
 from .contraries import is_contrary, may_be_contrary, may_state_month, stated_months
 from .conversions import agree, by_unit
 from .designations import absent_designations
-from .given_numbers import _NO_LETTERS, BESIDE, CENTURY, MOST_NUMBERS, NUMBER, SHORT, GivenNumbers
+from .given_numbers import BESIDE, CENTURY, MOST_NUMBERS, NUMBER, GivenNumbers
 from .number_words import number_stems
 from .numerals import HAN_NUMERALS
 from .quantities import Quantity, quantities
@@ -34,6 +34,7 @@ _UPPER = "A-ZÀ-ÖØ-ÞА-ЯЁ"
 _NAME = re.compile(
     rf"[{_UPPER}](?<![^\W_].)[\w.'’-]*(?:(?: (?:of|the|and|de|von|van|der|al|и))*[ ][{_UPPER}][\w.'’-]*)*"
 )
+_NO_LETTERS = re.compile(r"\W+")
 _BEFORE_NAME = re.compile(r"[a-zà-ÿа-яё0-9,]\Z")
 _OTHERWISE = 0.5
 """Largest share of a sentence in no chunk for one of its names to count as substituted for another."""
@@ -234,7 +235,7 @@ def _readings(
         values, kinds = [str(round(100 * int(share[1]) / int(share[2])))], frozenset("%")
     if values[0].startswith(("time:", "clock:")):
         values += [*same_times(values), *given.bare_hours(values, written)]
-    if "decade" in kinds and len(values[0]) == SHORT:
+    if "decade" in kinds and len(values[0]) == 2:
         values += [f"{century}{values[0]}" for century in (18, 19, 20)]
     return values, kinds
 

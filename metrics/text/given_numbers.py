@@ -63,8 +63,7 @@ _ORDINAL = re.compile(r"\d(?:st|nd|rd|th)\b|\bперв|\d-[а-я]|第")
 _ROMAN = re.compile(r"(?:\b(\w{1,30})[ -])?\b([IVX]{1,6})\b")
 _LARGEST_ROMAN = 39
 CENTURY = re.compile(r"centur|век|столет|\bвв?\.|世纪")
-SHORT = 2
-_NO_LETTERS = re.compile(r"\W+")
+_SHORT = 2
 _NEAR_NUMBER = frozenset(read_entries("units")) - {"%", "‰", "pp", "year"}
 """Units that stand near a number as a word: "four tablets" are no 4 hours."""
 
@@ -195,7 +194,7 @@ class GivenNumbers:
         pairs = [pair for pair in pairs if pair[1]]
         if not pairs:
             return False
-        if any(not text.memoize(amount_set).isdisjoint(pairs) for text in self.texts):
+        if any(pair in text.memoize(amounts_of) for text in self.texts for pair in pairs):
             return True
         for value, unit in pairs:
             for same, other in same_amounts(value, unit):
@@ -253,7 +252,7 @@ class GivenNumbers:
         for value in values:
             digits = value.replace(".", "").strip("0")
             # A short number may be a century in Roman numerals; 1.5 million is 15 and zeros.
-            if len(digits) <= SHORT or not digits.isdecimal() or digits in self._bare:
+            if len(digits) <= _SHORT or not digits.isdecimal() or digits in self._bare:
                 return False
             wanted = [_WRITTEN[one] for one in {*digits} - {"0"}]
             if any(not any(map(run.isdisjoint, wanted)) for run in self._numerals):

@@ -25,10 +25,10 @@ _MEANING: dict[str, str] = {}
 """Each word of `opposites` and the one that stands for its meaning."""
 _DENYING: dict[str, str] = {}
 """The same for words that deny it."""
-for _said, _words in read_entries("opposites").items():
-    _stated = re.sub("not |не |不", "", _said)
-    _MEANING[_stated] = _stated
-    (_MEANING if _stated == _said else _DENYING).update(dict.fromkeys(_words, _stated))
+for _meaning, _words in read_entries("opposites").items():
+    _at = _words.index("|")
+    _MEANING.update(dict.fromkeys([_meaning, *_words[:_at]], _meaning))
+    _DENYING.update(dict.fromkeys(_words[_at + 1 :], _meaning))
 _HAN_WORDS = sorted((word for word in (*_DENYING, *_MEANING) if has_han(word)), key=len, reverse=True)
 _WORD = re.compile(f"(?i){'|'.join(_HAN_WORDS)}|[a-zа-я]{{4,}}")
 _CLAUSES = read_pattern("negation.clauses")
