@@ -49,16 +49,28 @@ def call_of(read: Read, limit: CutLength) -> Step:
 
 
 def calls_of(models: Sequence[Read], limit: CutLength, members: Iterable[Read]) -> list[Step]:
-    """Return the model calls; the last may reply by a function that never runs, or gives its argument back."""
+    """Return the model calls, one for each though it is a span in a span.
+
+    The last may reply by a function that never runs, or gives its argument back.
+    """
     calls = [call_of(read, limit) for read in models]
-    by_id = {call.id: call for call in calls}
-    for place, (read, call) in enumerate(zip(models, calls, strict=True)):
-        outer = by_id.get(read.span.parent_id or "")
-        if outer is not None and len(call.sent) == 1 < len(outer.sent):
+    places = {call.id: place for place, call in enumerate(calls)}
+    doubles: set[int] = set()
+    for inner in range(len(calls) - 1, -1, -1):
+        call, outer = calls[inner], places.get(models[inner].span.parent_id or "")
+        if outer is None or not call.sent:
+            continue
+        around = calls[outer]
+        if len(call.sent) == 1 < len(around.sent):
             # A model that takes one text is sent the conversation written out.
             text = call.sent[0].text
-            if all(message.text in text for message in outer.sent):
-                calls[place] = replace(call, messages=outer.messages)
+            if all(message.text in text for message in around.sent):
+                call = calls[inner] = replace(call, messages=around.messages)
+        if call.words and call.words == around.words:
+            calls[outer] = replace(around, messages=call.messages)
+            doubles.add(inner)
+    models = [read for place, read in enumerate(models) if place not in doubles]
+    calls = [call for place, call in enumerate(calls) if place not in doubles]
     tools = (read for read in members if read.role == "tool")
     ran = {read.reader.tool_name(read.span): read.reader.result(read.span) for read in tools}
     last = max(range(len(calls)), key=lambda place: calls[place].ended_ns, default=None)

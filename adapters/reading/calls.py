@@ -8,7 +8,7 @@ from functools import cached_property
 
 from .answer import is_label, is_long, only_asks, texts_that_said
 from .letters import letters_of, tokens_in, weight_of
-from .prompt_layout import place_in
+from .prompt_layout import place_in, question_in_prompt
 from .request_texts import answer_in_form
 from .step import Step, Unknown
 
@@ -245,7 +245,11 @@ def drafts_for(together: Sequence[Step], calls: Iterable[Step], others: Collecti
         and earlier.started_ns < began
         and letters_of(earlier.words) not in others
         and any(message.text not in sent for message in earlier.sent)
-        and (is_long(earlier.words) or _is_brief(earlier.words))
+        and (
+            is_long(earlier.words)
+            or _is_brief(earlier.words)
+            or ((reply := _beside_question(earlier)) is not None and any(map(reply.search, sent)))
+        )
     ]
 
 
@@ -255,20 +259,35 @@ def _is_brief(words: str) -> bool:
     return not is_label(plain) and len(plain) <= _MOST_BRIEF and weight_of(letters_of(plain)) >= _LEAST_BRIEF
 
 
-def brief_replies_in(texts: Iterable[str], drafts: Sequence[Step]) -> list[tuple[int, Step]]:
-    """Return the places of brief replies, behind a colon or alone on a line, in all letters, and their calls.
+def _beside_question(draft: Step) -> re.Pattern[str] | None:
+    """Return how any short reply stands behind the question that its call was asked, perhaps with a label."""
+    asked, words = question_in_prompt(draft.sent) or "", draft.words.strip()
+    if not is_long(asked) or not 0 < len(words) <= _MOST_BRIEF:
+        return None
+    return re.compile(rf"{re.escape(asked)}\W{{1,9}}(?:\w+\W{{1,3}}){{0,2}}?({re.escape(words)})(?!\w)")
 
-    Of equal ones, the first call's comes first.
+
+def brief_replies_in(texts: Sequence[str], drafts: Sequence[Step]) -> list[tuple[int, Step]]:
+    """Return the places of brief replies in all letters, and their calls.
+
+    They stand behind a colon or alone on a line; of equal ones, the first call's comes first. Labels and
+    numbers stand behind their question.
     """
     waiting: dict[str, list[Step]] = {}
+    found: list[tuple[int, Step]] = []
     for draft in drafts:
-        if not is_long(draft.words):
+        if _is_brief(draft.words) and not is_long(draft.words):
             waiting.setdefault(draft.words.strip(), []).append(draft)
+        elif not is_long(draft.words) and (reply := _beside_question(draft)) is not None:
+            for place, text in enumerate(texts):
+                if (match := reply.search(text)) is not None:
+                    start = sum(len(letters_of(one)) + 1 for one in texts[:place])
+                    found.append((start + len(letters_of(text[: match.start(1)])), draft))
+                    break
     if not waiting:
-        return []
+        return found
     words = "|".join(map(re.escape, sorted(waiting, key=len, reverse=True)))
     alone = re.compile(rf"(?:^|[:：>\"'\n])[^\S\n]*({words})[^\S\n]*(?=$|[\n\"'<])")
-    found: list[tuple[int, Step]] = []
     before = 0
     for text in texts:
         start = 0

@@ -93,6 +93,52 @@ def test_documents_that_a_step_added_are_contexts_where_no_retrieved_one_is_show
     assert _shown(asked) == ("prompt", [VOUCHERS])
 
 
+def test_equal_replies_of_two_calls_that_are_two_spans_each_bring_the_documents_of_both():
+    """The outer span of a call is no other call whose reply stands in the prompt."""
+    reply = "Sale items are not refunded in money, that is certain."
+    spans = [
+        part
+        for at, text in ((3, RETURNS), (8, VOUCHERS))
+        for part in (
+            _retriever(text, number=at),
+            _call(at + 1, f"Context: {text}\nQuestion: sale items?", reply, end=at + 4),
+            openinference(at + 2, at + 1, "LLM", **exchange(f"Context: {text}\nQuestion: sale items?", reply)),
+        )
+    ]
+
+    asked = _asked(ANSWER, *spans, _call(20, f"One: {reply}\nTwo: {reply}\nQuestion: sale items?", ANSWER))
+
+    assert _shown(asked) == ("prompt", [RETURNS, VOUCHERS])
+
+
+@pytest.mark.parametrize(
+    ("form", "brought"),
+    [
+        ("Sub question: {}\nResponse: {}", [RETURNS, VOUCHERS]),
+        ("子问题：{}\n回答：{}", [RETURNS, VOUCHERS]),
+        ("{1} were asked:\n{0}\nOne more line.", []),
+    ],
+)
+def test_a_number_or_a_word_is_a_reply_beside_the_question_that_it_answers(form, brought):
+    asked = {
+        "How many days may a return take?": (RETURNS, "14"),
+        "Is a voucher sent by mail?": (VOUCHERS, "Yes"),
+    }
+    spans = [
+        part
+        for at, (query, (text, said)) in enumerate(asked.items(), 2)
+        for part in (
+            _retriever(text, number=2 * at),
+            _call(2 * at + 1, f"Context: {text}\nQuery: {query}", said),
+        )
+    ]
+    pairs = "\n\n".join(form.format(query, said) for query, (_, said) in asked.items())
+
+    answered = _asked(ANSWER, *spans, _call(20, f"Context:\n{pairs}\n\nQuery: sale items?\nAnswer:", ANSWER))
+
+    assert _shown(answered) == ("prompt", brought)
+
+
 def test_a_picture_beside_texts_leaves_them_to_the_prompt():
     found = {**documents(RETURNS), "retrieval.documents.1.document.id": "picture"}
     asked = _asked(
