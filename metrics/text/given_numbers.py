@@ -7,16 +7,7 @@ from itertools import chain, islice, permutations
 
 from ragmeter.metrics._process.lazy_attribute import lazy_attribute
 
-from .amounts import (
-    LOOSE,
-    amount_set,
-    amounts_by_unit,
-    amounts_in,
-    amounts_of,
-    flat,
-    spelled_quantities,
-    value_and_unit,
-)
+from .amounts import LOOSE, amounts_by_unit, amounts_in, amounts_of, flat, spelled_quantities, value_and_unit
 from .analysis import Analysis
 from .contraries import has_month
 from .conversions import agree, same_amounts
