@@ -388,8 +388,9 @@ class ExportQueues:
     def follow_spans(self, provider: object) -> None:
         """Notify the exporters that write spans of the provider whose spans are judged."""
         for one in self._uncertain:
-            if hasattr(one, "follow_spans"):
-                one.follow_spans(provider)
+            follow = getattr(one, "follow_spans", None)
+            if callable(follow):
+                follow(provider)
 
     def put(self, result: ScoredRun, size_bytes: int) -> None:
         """Queue a result for every exporter. Never blocks."""
