@@ -10,10 +10,10 @@ from __future__ import annotations
 import json
 import zlib
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from sys import intern
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ragmeter.quality.moments import FreeMoments, JudgedMoments
 
@@ -174,41 +174,64 @@ class Cells:
         return cells
 
     def pack(self) -> bytes:
-        """Serialise the cells."""
-        # The measurement in a key follows from the kind.
-        scores = [
-            [
-                *key[:4],
-                cell.kind,
-                dict(cell.statuses),
-                cell.bins,
-                {name: value for name, value in sums if value},
-            ]
-            for key, cell in self.scores.items()
-            for sums in (zip(cell.moments.names, cell.moments.values(), strict=True),)
-        ]
-        groups = [[*key, counts] for key, counts in self.groups.items()]
-        return zlib.compress(json.dumps([groups, scores]).encode())
+        """Serialise the cells as JSON texts, a line each: kinds; of each group key and counts, then scores."""
+        number = {kind: place for place, kind in enumerate({one.kind: None for one in self.scores.values()})}
+        scores: dict[GroupKey, list[object]] = {group: [] for group in self.groups}
+        for key, cell in self.scores.items():
+            sums = zip(cell.moments.names, cell.moments.values(), strict=True)
+            # The measurement in a key follows from the kind.
+            scores[GroupKey(*key[:3])].append(
+                [
+                    key.score,
+                    number[cell.kind],
+                    cell.statuses,
+                    [part for place, n in enumerate(cell.bins) if n for part in (place, n)],
+                    {name: value for name, value in sums if value},
+                ]
+            )
+        lines: list[object] = [[*number]]
+        for group, counts in self.groups.items():
+            lines += [*group, counts], scores[group]
+        return zlib.compress("\n".join(map(json.dumps, lines)).encode())
 
     @classmethod
     def unpack(cls, data: bytes, keep: Keep = ALL) -> Cells:
-        """Deserialise the result of `pack`, of its scores only the chosen ones."""
+        """Deserialise the result of `pack`, and of its scores the chosen ones; others are not parsed."""
         cells = cls()
-        groups, scores = json.loads(zlib.decompress(data))
-        for service, workflow, segment, counts in groups:
-            cells.groups[GroupKey(service, workflow, segment)] = Counter(counts)
-        for service, workflow, segment, name, kind, statuses, bins, sums in scores:
-            if not keep.has(segment, name):
-                continue
-            cell = Cell(None if kind is None else _kind(*kind))
+        first, *lines = zlib.decompress(data).decode().split("\n")
+        if not lines:
+            first, *lines = _lines_of(*json.loads(first))
+        kinds = [None if kind is None else _kind(*kind) for kind in json.loads(first)]
+        for head, scores in zip(lines[::2], lines[1::2], strict=True):
+            *group, counts = json.loads(head)
             # Shared names and kinds halve the memory of many hours.
-            place = intern(service), intern(workflow), intern(segment), intern(name)
-            cell.statuses.update(statuses)
-            cell.bins = bins
-            # A sum that an earlier version did not have is 0.
-            cell.moments.add([sums.get(each, 0.0) for each in cell.moments.names])
-            cells.scores[CellKey(*place, measurement(cell.kind))] = cell
+            place = GroupKey(*map(intern, group))
+            cells.groups[place] = Counter(counts)
+            for name, number, statuses, bins, sums in (
+                json.loads(scores) if keep.has_part(place.segment) else ()
+            ):
+                if not keep.has(place.segment, name):
+                    continue
+                kind = kinds[number]
+                cell = cells.scores[CellKey(*place, intern(name), measurement(kind))] = Cell(kind)
+                cell.statuses = Counter(statuses)
+                for part, n in zip(bins[::2], bins[1::2], strict=True):
+                    cell.bins[part] = n
+                # A sum that an earlier version did not have is 0.
+                cell.moments.add([sums.get(each, 0.0) for each in cell.moments.names])
         return cells
+
+
+def _lines_of(groups: Sequence[Any] = (), scores: Sequence[Any] = ()) -> Sequence[str]:
+    """Return the lines of cells that a store before version 12 packed as a list of groups and one of scores."""
+    lines: dict[GroupKey, list[Any]] = {GroupKey(*group): [] for *group, _ in groups}
+    for number, (*group, name, _, statuses, bins, sums) in enumerate(scores):
+        places = [part for each in enumerate(bins) for part in each]
+        lines[GroupKey(*group)].append([name, number, statuses, places, sums])
+    found = [[row[4] for row in scores]]
+    for line in zip(groups, lines.values(), strict=True):
+        found += line
+    return [json.dumps(line) for line in found]
 
 
 _kind = lru_cache(maxsize=1024)(Kind)

@@ -129,3 +129,6 @@ CREATE TABLE gap_state (id TEXT PRIMARY KEY, state TEXT NOT NULL, at INTEGER NOT
 -- Of five minutes that are over the sums are kept until those of their hour are.
 ALTER TABLE slot ADD COLUMN summed INTEGER;
 ALTER TABLE slot ADD COLUMN cells BLOB;
+
+-- version 12
+-- Sums are packed as lines; those of before are read as they are.
