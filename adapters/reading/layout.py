@@ -16,7 +16,7 @@ from .documents import Document
 from .label_words import CONTENT, MARK, PASSAGE, SOURCE
 from .letters import letters_of, weight_of
 from .literals import parsed
-from .records import META, id_of, is_lead, records_in
+from .records import META, SCORE, id_of, is_lead, records_in
 
 
 class Passages(NamedTuple):
@@ -53,6 +53,7 @@ _HEADING = re.compile(
     r"|\([a-z]\)[ \t]+|[\[(]\d{1,3}(?:[.,]\d+)?%[\])])",
     re.IGNORECASE | re.MULTILINE,
 )
+_FIRST_HEADING = re.compile(rf"\W*(?:{PASSAGE})[ \t#№\[(]*0*[01]\b", re.IGNORECASE)
 _CONTENT_NAME = re.compile(rf"(?:\w+_)?(?:{CONTENT})", re.IGNORECASE)
 _NAME_OF_PART = re.compile(rf"(?:\w+_)?(?:{SOURCE}|name|filename|id|link|path|location)", re.IGNORECASE)
 """Names of the elements that an element consists of."""
@@ -77,7 +78,9 @@ _BETWEEN_RULES = re.compile(
 )
 """``--- Note: a.md ---``."""
 _FILE_LINE = re.compile(
-    r"^[ \t]*(?P<label>[^\s:]{1,100}\.\w{2,5}(?:#[^\s:]{1,60})?)(?::[ \t]+|[ \t]*\n)", re.MULTILINE
+    r"^[ \t]*(?:(?:\w+ )?from )?(?P<label>[^\s:]{1,100}\.\w{2,5}(?:#[^\s:]{1,60})?)(?: \([^()\n]{1,40}\))?"
+    r"(?::[ \t]+|:?[ \t]*\n)",
+    re.IGNORECASE | re.MULTILINE,
 )
 """A line that begins with the name of its file, or has nothing else."""
 _QUOTED = re.compile(r'^[ \t]*(["`~]{3,})(\w*)[ \t]*\n(.*?)(?:\n[ \t]*\1|\Z)', re.MULTILINE | re.DOTALL)
@@ -100,7 +103,7 @@ _IN_QUOTES = re.compile(r"«+\s*([^«»]*?)\s*»+")
 """A passage as DSPy writes it into a prompt."""
 _QUOTE_LINE = re.compile(r"^[ \t]*>(?: |$)", re.MULTILINE)
 _TRAILER = re.compile(
-    rf"\n[ \t(\[*_]*(?:(?:{SOURCE})[ \t*_]*[:：]|[—–])[ \t*_]*(?P<label>[^\n]{{1,150}}?)[)\]*_]*\s*\Z|"
+    rf"\n[ \t(\[*_-]*(?:(?:{SOURCE}|{SCORE})[ \t*_]*[:：]|[—–])[ \t*_]*(?P<label>[^\n]{{1,150}}?)[)\]*_]*\s*\Z|"
     r"[ \t]?[(（](?:source|extracted from|from|page|p\.|стр\.|источник|来源|出处)[ \t:：]*"
     r"(?P<name>[^()（）\n]{1,100})[)）][ \t]*\Z",
     re.IGNORECASE,
@@ -114,14 +117,17 @@ _TO_THE_MODEL = re.compile(
 )
 """An instruction."""
 _ABOUT_ABOVE = re.compile(r".{0,300}(?:\babove\b|выше|以上|上述).*", re.IGNORECASE)
-_BOLD_ELEMENT = re.compile(r"<b>[^<\n]{1,150}</b>[ \t]*")
+_BESIDE = re.compile(
+    rf"(?:<b>[^<\n]{{1,150}}</b>|[(（][^()（）\n]{{1,80}}[)）]|(?:[-*•] )?(?:{CONTENT})[:：])[ \t]*",
+    re.IGNORECASE,
+)
+"""A name or a label in the line with which a passage begins."""
 _AFTER_NUMBER = r"(?:[.,]\d{1,9})*[)\]]*[ \t]*(?:[|:：.]|->|→|[–—-](?=[ \t])|(?=\[|\t)|$)[ \t]*"
 _NUMBERED = re.compile(
     rf"\s*(?P<before>[^\d\n.!?]{{1,24}}?)\d{{1,9}}(?:{_AFTER_NUMBER}|(?<=[#№]\d)[ \t]+|(?<=[#№]\d\d)[ \t]+)",
     re.MULTILINE,
 )
 """The beginning of a numbered passage: ``Doc-1 | a.md``, ``Hit (0.83):``, ``#1``."""
-_NAME_LINE = re.compile(r"(\w+)[^\n:：]{0,80}[:：][ \t]*\n")
 _DASH_LINE = re.compile(r"^[ \t]*[—–]", re.MULTILINE)
 _FIELD_NAME = re.compile(r"\s*([^\W\d_][^\d\n:：]{0,30}?)((?<= )[A-ZА-Я]|\d{1,9}[^\d\n:：]{0,20})?[:：]")
 BLANK = re.compile(r"\n[ \t]*\n")
@@ -160,7 +166,7 @@ def pieces_of(text: str, separator: str | None = None) -> Iterator[Document]:
     rules = (_FILE_LINE, BRACKETED, _BETWEEN_RULES, _BOLD)
     kinds = [heads for rule in rules if (heads := _heads_by(rule, text))]
     heads = min(kinds, key=lambda one: one[0].start(), default=[])
-    if heads := heads or _titles_in(text) or _metadata_in(text) or _named_in(text):
+    if heads := heads or _titles_in(text) or _metadata_in(text):
         ends = [*(head.start() for head in heads[1:]), len(text)]
         parts = [text[head.end() : end] for head, end in zip(heads, ends, strict=True)]
         named = [] if heads[0][0].endswith("\n") else _named(parts)
@@ -246,7 +252,8 @@ def _form_of(heading: re.Match[str]) -> str:
 def _parts_between(rule: re.Pattern[str], places: list[re.Match[str]], text: str) -> Iterator[Document]:
     """Return the parts between the places of a rule, without their headings."""
     parts = [part for part in _between(places, text) if part.strip()]
-    if len(parts) > 1 and is_lead(parts[0]):
+    is_before = bool(text[: places[0].start()].strip()) and _FIRST_HEADING.match(places[0][0])
+    if len(parts) > 1 and (is_before or is_lead(parts[0])):
         del parts[0]
     starts = [at for at, part in enumerate(parts) if not at or part[:2].isspace()]
     if rule is BLANK and 1 < len(starts) < len(parts):  # the template indents the begin of each passage
@@ -285,9 +292,7 @@ def _repeated_label(text: str) -> re.Pattern[str] | None:
     if number:
         number = "[A-ZА-Я]" if number.isalpha() else r"\d{1,9}" + re.escape(number.lstrip("0123456789"))
     label = re.compile(rf"^[ \t]*{re.escape(first[1])}{number}[:：][ \t]*", re.MULTILINE)
-    lines = re.findall(r"^.*\S", text, re.MULTILINE)
-    paragraphs = list(filter(label.match, BLANK.split(text)))
-    return label if 1 < len(label.findall(text)) in (len(lines), len(paragraphs)) else None
+    return _if_it_divides(label, text)
 
 
 def _repeated_mark(text: str) -> re.Pattern[str] | None:
@@ -343,16 +348,6 @@ def _metadata_in(text: str) -> list[re.Match[str]]:
     return heads if len(heads) > 1 else []
 
 
-def _named_in(text: str) -> list[re.Match[str]]:
-    """Return the lines that name a passage, as ``From a.md:``, all with one first word, or nothing."""
-    first = _NAME_LINE.match(text)
-    if first is None:
-        return []
-    rule = re.compile(rf"(?<![^\n])(?P<label>{re.escape(first[1])}\b[^\n:：]{{0,80}})[:：][ \t]*\n")
-    heads = list(rule.finditer(text))
-    return heads if len(heads) > 1 and _begins_parts(rule, BLANK.split(text), len(heads)) else []
-
-
 def _titles_in(text: str) -> list[re.Match[str]]:
     """Return the headings that each name a part, all of one level from the first line on."""
     titles = list(_TITLE.finditer(text))
@@ -398,40 +393,21 @@ def divided(body: str, count: int | None = None) -> Passages:
     pieces = [piece for piece in pieces_of(body) if piece.text]
     if count is None and len(closed := _closed_by_sources(pieces, body)) > 1:
         pieces = closed
-    whole = [piece for piece in pieces if META.fullmatch(piece.text or "") is None] or pieces
-    whole = [
-        piece._replace(text=piece.text[head.end() :].strip())
-        if piece.text and (head := META.match(piece.text))
-        else piece
-        for piece in whole
-    ]
-    quoted = [_IN_QUOTES.fullmatch(piece.text or "") for piece in whole]
-    if all(quoted):
-        whole = [piece._replace(text=match[1]) for piece, match in zip(whole, quoted, strict=True) if match]
-    if len(whole) > 1:
-        whole = _without_template(whole)
-        for at, end in ((0, 0), (-1, 2)):  # of the first what is above a blank line, of the last what is below
-            sides = (whole[at].text or "").partition("\n\n")
-            others = whole[1:] if at == 0 else whole[:-1]
-            if (
-                sides[1]
-                and _TO_THE_MODEL.search(sides[end])
-                and not any(BLANK.search(one.text or "") for one in others)
-            ):
-                whole[at] = whole[at]._replace(text=sides[2 - end])
-        if _ABOUT_ABOVE.fullmatch(whole[-1].text or "") and _TO_THE_MODEL.search(whole[-1].text or ""):
-            del whole[-1]
-    trailers = [_TRAILER.search(piece.text or "") for piece in whole]
-    dashes = [len(_DASH_LINE.findall(piece.text or "")) for piece in whole]
-    if len(whole) > 1 and all(trailers) and max(dashes) < 2:  # else they are lists
-        whole = [
-            piece._replace(
-                text=trailer.string[: trailer.start()].strip(),
-                id=piece.id or id_of(trailer["label"] or trailer["name"]),
-            )
-            for piece, trailer in zip(whole, trailers, strict=True)
-            if trailer
+    pieces = [piece for piece in pieces if META.fullmatch(piece.text or "") is None] or pieces
+    texts = [META.sub("", text, count=1) if META.match(text := piece.text or "") else text for piece in pieces]
+    if all(quoted := [_IN_QUOTES.fullmatch(text) for text in texts]):
+        texts = [match[1] for match in quoted if match]
+    texts = _without_template(texts) if len(texts) > 1 else texts
+    trailers = [trailer for text in texts if (trailer := _TRAILER.search(text))]
+    are_lists = any(len(_DASH_LINE.findall(text)) > 1 for text in texts)
+    if 1 < len(texts) == len(trailers) and not are_lists:
+        texts = [trailer.string[: trailer.start()] for trailer in trailers]
+        names = [
+            piece.id or id_of(one["label"] or one["name"]) for piece, one in zip(pieces, trailers, strict=True)
         ]
+        pieces = [piece._replace(id=name) for piece, name in zip(pieces, names, strict=True)]
+    # The last one may be an order to the model, which `_without_template` leaves out.
+    whole = [piece._replace(text=text.strip()) for piece, text in zip(pieces, texts, strict=False)]
     if count is not None and len(whole) != count:
         for rule in (BLANK, re.compile(r"\n(?=[ \t]*[-*•] )"), re.compile(r"\n"), _RULE):
             parts = [part.strip() for part in _between(rule.finditer(body), body) if part.strip()]
@@ -485,21 +461,28 @@ def _objects_in(body: str) -> tuple[Document, ...]:
     return tuple(found) if 2 * size > len(body) else ()
 
 
-def _without_template(pieces: list[Document]) -> list[Document]:
-    """Return passages without the lines that a template writes above or below each, and their numbers."""
-    texts = [piece.text or "" for piece in pieces]
+def _without_template(texts: list[str]) -> list[str]:
+    """Return passages without the lines that a template writes above or below each, and orders to the model."""
     for end in (0, -1):
-        lines = [text.split("\n")[end] for text in texts]
+        lines = [text.strip().split("\n")[end] for text in texts]
         if len({_DIGITS.sub("0", line) for line in lines}) == 1 and _TEMPLATE_LINE.fullmatch(lines[0].strip()):
-            texts = [
-                (text[len(line) :] if end == 0 else text[: len(text) - len(line)]).strip()
-                for text, line in zip(texts, lines, strict=True)
-            ]
-    for rule in (_HEADING, _FILE_LINE, _BOLD_ELEMENT):
-        heads = [rule.match(text) for text in texts]
-        if all(heads):
-            texts = [text[head.end() :] for text, head in zip(texts, heads, strict=True) if head]
-    return [piece._replace(text=text) for piece, text in zip(pieces, texts, strict=True)]
+            remove = str.removeprefix if end == 0 else str.removesuffix
+            texts = [remove(text.strip(), line).strip() for text, line in zip(texts, lines, strict=True)]
+    for rule in (_HEADING, _FILE_LINE, _BESIDE):
+        heads = [head for text in texts if (head := rule.match(text))]
+        if len(heads) == len(texts):
+            texts = [head.string[head.end() :] for head in heads]
+    for at, end in ((0, 0), (-1, 2)):  # of the first what is above a blank line, of the last what is below
+        sides = texts[at].strip().partition("\n\n")
+        others = texts[1:] if at == 0 else texts[:-1]
+        if (
+            _TO_THE_MODEL.search(sides[end])
+            and sides[1]
+            and not any(BLANK.search(one.strip()) for one in others)
+        ):
+            texts[at] = sides[2 - end]
+    is_order = _ABOUT_ABOVE.fullmatch(texts[-1]) and _TO_THE_MODEL.search(texts[-1])
+    return texts[:-1] if is_order else texts
 
 
 _MAX_DEPTH = 4

@@ -8,7 +8,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from .chat_template import written_out
 from .label_words import (
     ANSWER,
-    CONTENT,
     CONTEXT,
     CONTEXT_CJK,
     CONTEXT_INFLECTED,
@@ -16,7 +15,6 @@ from .label_words import (
     HISTORY,
     INSTRUCTION,
     LEADING,
-    MARK,
     OTHER,
     PASSAGE,
     PASSAGES,
@@ -72,8 +70,7 @@ _LEADING = re.compile(
     r"[^\n]{0,200}?\b(?:relevant|retrieved|recalled|matching|similar|"
     r"релевантн\w+|найденн\w+|нашл\w+|похож\w+|этих|следующих)"
     r"(?: [^\n]{1,80})?[:：][ \t*]*\n|"
-    rf"^[^\n]{{0,200}}?\b(?:these|following) {CONTEXT_INFLECTED}[:：][ \t]|"
-    r"^here (?:is|are)(?: \w+){0,2} (?:relevant|retrieved|matching|similar) [\w ]{1,40}:[ \t]",
+    rf"^[^\n]{{0,200}}?\b(?:these|following) {CONTEXT_INFLECTED}[:：][ \t]",
     re.IGNORECASE | re.MULTILINE,
 )
 """A sentence that introduces it."""
@@ -86,19 +83,16 @@ _PARAGRAPH = re.compile(
     re.IGNORECASE,
 )
 """A paragraph of instructions before it."""
-_ABOUT_ANSWERS = re.compile(f"{QUESTION}|{ANSWER}", re.IGNORECASE)
 _HEADS = tuple(
     re.compile(head, re.IGNORECASE | re.MULTILINE)
     for head in (
-        rf"^[ \t]*(?:{MARK}{{2,40}}|[■●◆▼▶◇□○◎\[【])[^\n]{{0,30}}?(?:{PASSAGE})[ \t#№\[(]*\d",
         r"^[ \t]*(?:\[\d{1,3}\]|【\d{1,3}】|\((?:source|file|url|title)[ \t]*:[^\n]{1,200}\n)",
         rf"^[^\n:：\d]{{0,30}}(?:{PASSAGE})[ \t#№\[(]*\d{{1,3}}[^\n:：]{{0,20}}[:：]",
         rf"^[ \t]*(?:{PASSAGE})[ \t][^\n:：]{{4,100}}[:：][ \t]*\n",
         BRACKETED.pattern,
-        rf"^[ \t]*(?:{CONTENT})[ \t]*[:：][ \t]",
     )
 )
-"""Beginnings of passages; the second where a question is apart, those after it where the prompt names one."""
+"""Beginnings of passages; the first where a question is apart, the others where the prompt names one."""
 _WIDE_LABEL = re.compile(
     rf"^[^\n:：]{{0,60}}?(?:\b(?:{WIDE})\b|内容|內容|信息|資訊|材料|내용|本文)"
     rf"(?![ \t]*[A-Z\d][ \t*]*[:：])[^\n:：]{{0,40}}(?:[:：][ \t*]*\n|。[ \t]*\n[ \t]*\n)",
@@ -124,8 +118,13 @@ _FENCES_BELOW = re.compile(r'(?:^|\n)[-=═`"\s]+\Z')
 _LIST_BEGIN, _LIST_END = re.compile(r"\[\s*(?=['\"{])"), re.compile(r"['\"}]\s*\]")
 _MOST_NAMING = 60
 """Characters before a list that are searched for a word for a context."""
-_WORDS_OF_A_SENTENCE = 6
-"""Words of a line below the label that introduces the context, too, and heads no passage."""
+_LEAD = re.compile(
+    r"\A(?:use|using|consider|here (?:is|are)|the following|answer|respond|используй)\b"
+    rf"(?=[^\n]*{CONTEXT_INFLECTED})"
+    r"[^\n\d\[]{20,200}[:：][ \t]*\n",
+    re.IGNORECASE,
+)
+"""A sentence below the label that introduces the context, too."""
 _LONG_FENCE = 10
 """Characters of a fence that is no rule between passages."""
 _ASKING_LABEL = re.compile(
@@ -137,11 +136,10 @@ _ASKING_LABEL = re.compile(
 )
 """A label with such a word among others, and one line."""
 _OPENING_QUOTE = re.compile(r"[「『“«\"'](?<![a-zA-Zа-яА-ЯёЁ]')")
-_NAMED_BEFORE = re.compile(rf"(?:{QUESTION})(?: about)?\Z", re.IGNORECASE)
+_NAMED_BEFORE = re.compile(rf"(?:{QUESTION})(?: about| or task)?\Z", re.IGNORECASE)
 _MOST_BEFORE = 30
 """Characters before a quotation that are searched for a word for a question."""
 _QUOTATION = re.compile(r"'([^\n]{2,300}?)'(?!\w)|[「『“«\"]([^\n「」『』“”«»\"]{2,300})[」』”»\"]")
-_QUOTED_SUBJECT = re.compile(r"['「『\"]([^\n'「」『』\"]{2,300})['」』\"](?:に対する|について|に関する)")
 _QUOTED_ALONE = re.compile(r"[:：][ \t]*[\"“«]([^\"”»\n]{2,300}[?？])[\"”»]")
 _ASKS_LAST = re.compile(
     rf"\b(?:{QUESTION}|{INSTRUCTION})[^\n:：]{{0,40}}[:：][ \t]*([^\n:：]{{2,300}}[?？])\s*\Z", re.IGNORECASE
@@ -156,12 +154,12 @@ _TURN = re.compile(
 """The last turn of a dialogue that the model continues."""
 _ASKED = re.compile(
     rf"(?:^|(?<=。)|(?<=[,.:!?] ))[ \t#*<%=\[]*{QUESTION_LABEL}[ \t*>\]#%=]*(?:[:：>=]|\n)[ \t*]*(.{{1,2000}}?)"
-    r"(?=</|\n[ \t]*[-=]{2,}[ \t]*\n|"
+    r"(?=</|\n[ \t]*[-=`]{2,}[ \t]*\n|"
     rf"\n[ \t#*<]*(?:{ANSWER}|(?:\w+ )?(?:{CONTEXT})|</)[^\n]{{0,30}}?(?:[:：>]|\Z)|\n#+ |\n[ \t]*\n|\Z)",
     re.IGNORECASE | re.MULTILINE | re.DOTALL,
 )
 _EXAMPLE = re.compile(
-    rf"^[ \t#*]*{QUESTION_LABEL}[ \t*]*[:：][^\n]+\n\s*[ \t#*]*(?:{ANSWER})[ \t*]*[:：]\s*[^\s\n][^\n]*\n",
+    rf"^[ \t#*]*{QUESTION_LABEL}[ \t*]*[:：][^\n]+\n\s*[ \t#*]*(?:{ANSWER})[ \t*]*[:：]\s*[^\s\n][^\n]*\n?",
     re.IGNORECASE | re.MULTILINE,
 )
 """A question with its answer; the context of an example precedes it."""
@@ -175,7 +173,7 @@ _ASKING_FIELD = re.compile(QUESTION_LABEL, re.IGNORECASE)
 _CLOSING = re.compile(
     rf"\n[ \t#*<\[-]*(?:{HISTORY}|{RULES})[ \t*>\]#]*(?:[:：]|-{{3,}})[ \t*]*(?:\n|$)|"
     rf"\n[ \t#*<%\[]*(?:{QUESTION_LABEL}|{ANSWER}|instructions?|(?:your )?task|инструкции|指令|任务"
-    r"|(?:关键|重要)提醒)[ \t*>\]#%]*(?:[:：]|$)|"
+    r"|(?:关键|重要)提醒|回答(?:要求|规则))[ \t*>\]#%]*(?:[:：]|$)|"
     rf"\n[ \t]*【[^】\n]{{0,10}}?(?:{QUESTION}|{ANSWER}|{HISTORY}|{RULES}|结束)[^】\n]{{0,10}}】|"
     rf"\n[^\w\n]{{0,40}}(?:end(?: of)?|конец|fin de) [^\n]{{0,30}}?"
     rf"(?:{CONTEXT_PLURAL})\b(?![ \t]*\d)[^\n]{{0,40}}$|"
@@ -280,8 +278,10 @@ def question_in_prompt(messages: Sequence[Message]) -> str | None:
         for name, value in form.items():
             if isinstance(value, str) and _is_asking(name):
                 return _short(value)
-    end = max(len(text) - _MOST_ASKED, 0)
-    found = max(_ASKED.finditer(text[end:]), key=re.Match.start, default=None)
+    answered = {pair.start() for pair in _EXAMPLE.finditer(text)}
+    end = 0 if answered else max(len(text) - _MOST_ASKED, 0)
+    places = [place for place in _ASKED.finditer(text[end:]) if place.start() not in answered]
+    found = places[-1] if places else None
     last = _last_question(text)
     span = _span_of(text, is_asked=bool(last or _ASKS_FIRST.match(text)))
     is_label = found is not None and not text[: found.start()].strip()
@@ -338,7 +338,7 @@ def _labelled_question(text: str) -> str | None:
 
 
 def _quoted_question(text: str) -> re.Match[str] | None:
-    """Return the quotation behind a word for a question, or before one for "about"."""
+    """Return the quotation behind a word for a question."""
     # Quotation marks are found many times faster than words in every spelling.
     for mark in _OPENING_QUOTE.finditer(text):
         start = mark.start()
@@ -347,7 +347,7 @@ def _quoted_question(text: str) -> re.Match[str] | None:
             quotation = _QUOTATION.match(text, start)
             if quotation is not None:
                 return quotation
-    return _QUOTED_SUBJECT.search(text)
+    return None
 
 
 def _last_question(body: str) -> str:
@@ -427,11 +427,7 @@ def _span_of(text: str, *, is_asked: bool, is_apart: bool = False) -> tuple[int,
     asks = _ASKED.search(text) or _ASKING_LABEL.search(text)
     names_question = asks or _labelled_question(text)
     introduced = None if is_task else _PARAGRAPH.match(text)
-    if (
-        introduced
-        and (is_asked or names_question or _ABOUT_ANSWERS.search(introduced[0]))
-        and text[introduced.end() :].strip()
-    ):
+    if introduced and (is_asked or names_question) and text[introduced.end() :].strip():
         asked = _ASKED.match(text, introduced.end())
         return 0, (asked or introduced).end(), len(text)
     if not (is_asked or names_question):
@@ -439,7 +435,7 @@ def _span_of(text: str, *, is_asked: bool, is_apart: bool = False) -> tuple[int,
     headed = next(
         (
             (heads[0].start(), heads[0].start(), len(text))
-            for rule in (_HEADS if names_question else _HEADS[: 1 + is_apart])
+            for rule in (_HEADS if names_question else _HEADS[:is_apart])
             if len(heads := list(rule.finditer(text))) > 1
         ),
         None,
@@ -462,8 +458,10 @@ def _context_of(text: str, question: str) -> str | None:
     is_asked = question.endswith(_QUESTION_MARKS)
     is_apart = is_asked and question not in text
     span = None
-    if (example := max(_EXAMPLE.finditer(text), key=re.Match.start, default=None)) is not None:
-        after = text[example.end() :]
+    examples = list(_EXAMPLE.finditer(text))
+    is_faq = bool(question and examples) and 0 <= text.find(question) < examples[0].start()
+    if examples and not is_faq:
+        after = text[examples[-1].end() :]
         span = _span_of(after, is_asked=is_asked, is_apart=is_apart)
         text = after if span is not None and span[0] < span[1] else text
     if span is None or span[0] == span[1]:
@@ -479,9 +477,9 @@ def _context_of(text: str, question: str) -> str | None:
         body = body[:last] + (before if len(before) < at - last else _OPEN_LABEL.sub("", before))
     if label := text[head:start].strip():
         body = body.replace(f"\n{label}\n", "\n---\n")  # it is above each passage
-    lead = _LEADING.match(body)
-    if lead is not None and len(lead[0].split()) >= _WORDS_OF_A_SENTENCE:
-        body = body[lead.end() :]
+    body = _LEAD.sub("", body, count=1)
+    if is_faq:
+        return _OPEN_LABEL.sub("", body)
     # A context in capitals ends where the next label is in capitals.
     if (letters := re.sub(r"[\W\d_]", "", text[head:start])) and letters.isupper():
         body = _CAPITALS.split(body, maxsplit=1)[0]

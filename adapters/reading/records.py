@@ -18,10 +18,10 @@ _FIELD_LINE = re.compile(
 """A line of a record: ``title: Parking``."""
 _NAME = re.compile(rf"{SOURCE}|name|id|link|path", re.IGNORECASE)
 _CONTENT = re.compile(CONTENT, re.IGNORECASE)
-_SCORE = "score|relevance|similarity|distance|rank|confidence|оценка|сходство|релевантность|相关度|相似度|得分"
+SCORE = "score|relevance|similarity|distance|rank|confidence|оценка|сходство|релевантность|相关度|相似度|得分"
 META = re.compile(
     rf"(?:^[ \t(├└│─]*(?:(?P<key>[a-z]+(?:_[a-z]+)+|(?:(?:chunk|page|section|source|file) )?(?:{SOURCE}|name|"
-    rf"sourcedoc\w+|filename|index|author|date|page|id|number|{_SCORE}|section|heading|category|language|"
+    rf"sourcedoc\w+|filename|index|author|date|page|id|number|{SCORE}|section|heading|category|language|"
     r"timestamp|тип|период|ревизия|категория))"
     rf"[ \t]*[:=：](?P<label>[^\n]{{0,200}}?)|(?:{CONTENT})[ \t]*[:：][ \t]*)"
     rf"(?:\n|\Z|[ \t]*\|[ \t]*(?=(?:{CONTENT})[:：])))+(?:[ \t]*(?:{CONTENT})[ \t]*[:：][ \t]*)?",
@@ -29,7 +29,7 @@ META = re.compile(
 )
 """Lines of metadata above a passage."""
 _LABEL_NAME = re.compile(rf"\A(?:{PASSAGE}|file|url|title|id)\b[^:：\n]{{0,20}}[:：][ \t]*", re.IGNORECASE)
-_SCORED = re.compile(rf"(?:{_SCORE})[ \t:=：]*-?[\d.,%]+|[\d:.,/ T-]+", re.IGNORECASE)
+SCORED = re.compile(rf"(?:{SCORE})[ \t:=：]*-?[\d.,%]+|[\d:.,/ T-]+", re.IGNORECASE)
 _ORDINAL = re.compile(rf"(?:(?:{PASSAGE}|\w{{1,20}}[ \t#№]) *)?[#№]?\d{{1,3}}", re.IGNORECASE)
 _NAMES_CONTEXT = re.compile(CONTEXT_INFLECTED + r"\.\Z", re.IGNORECASE)
 _TABLE = re.compile(
@@ -132,6 +132,6 @@ def id_of(label: str) -> str | None:
     """Return the name in a label; None for a count or score, as "Document 1 | score: .8"."""
     for part in re.split(r" ?[|·] ?", label.strip(" \t[]【】")):
         name = _LABEL_NAME.sub("", part, count=1).strip()
-        if name and not _ORDINAL.fullmatch(name) and not _SCORED.fullmatch(name):
+        if name and not _ORDINAL.fullmatch(name) and not SCORED.fullmatch(name):
             return name
     return None

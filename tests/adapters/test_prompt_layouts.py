@@ -88,6 +88,7 @@ SHOWN = {
     "objects in Python": f"Context:\n[Document(metadata={{'source': 'a.md'}}, page_content={ONE!r}), Document(metadata={{'source': 'b.md'}}, page_content={TWO!r})]\n\nQuestion: {QUESTION}",
     "an object each between rules": "Reference:\n" + "\n---\n".join(json.dumps({"id": 1, "content": one}, indent=1) for one in (ONE, TWO)) + f"\n\nQuestion: {QUESTION}",
     "objects in a fence": "Context:\nTerms:\n```json\n" + json.dumps({"term": "kettle"}) + "\n```\nChunks (by id):\n```json\n" + json.dumps({"id": 1, "content": ONE}) + "\n" + json.dumps({"id": 2, "content": TWO}) + f"\n```\n\nQuestion: {QUESTION}",
+    "a question in a fence": f"Question:\n```\n{QUESTION}\n```\nBe brief.\n\nSearch results:\n[1] {ONE}\n\n[2] {TWO}",
     "an indented list of objects": "Relevant knowledge:\n" + json.dumps([{"title": "t", "text": ONE}, {"title": "u", "text": TWO}], indent=2) + f"\n\nQuestion: {QUESTION}",
     "these documents in a line": f"Answer by these documents: [1] {ONE}\n\n[2] {TWO}\n\nQuestion: {QUESTION}",
     "percent signs": f"Answer from the context.\n\n%CONTEXT%\n{ONE}\n\n{TWO}\n\n%Question%\n{QUESTION}\n\nAnswer:",
@@ -241,6 +242,15 @@ def call(*texts, said=ANSWER, began=1):
     return Step(id=str(began), started_ns=began, ended_ns=began + 1, messages=messages, said=said)
 
 
+def shown_in(*sent):
+    step = Step(id="1", started_ns=1, ended_ns=2, messages=tuple(Message(*one) for one in sent), said=ANSWER)
+    return contexts_in_prompts([step], ANSWER, asked_in([step]))
+
+
+def divided_in(context):
+    return contexts_in_prompts([call(f"Context:\n{context}\n\nQuestion: {QUESTION}")], ANSWER, QUESTION)
+
+
 @pytest.mark.parametrize("layout", SHOWN)
 def test_a_layout_that_divides_documents_shows_them_and_the_question(layout):
     calls = [call(SHOWN[layout])]
@@ -253,9 +263,7 @@ def test_a_layout_that_divides_documents_shows_them_and_the_question(layout):
 
 
 def test_a_title_below_a_heading_belongs_to_its_passage():
-    text = f"Context:\nDocument 1:\nKettles\n{ONE}\n\nDocument 2:\nWinter\n{TWO}\n\nQuestion: {QUESTION}"
-
-    shown = contexts_in_prompts([call(text)], ANSWER, QUESTION)
+    shown = divided_in(f"Document 1:\nKettles\n{ONE}\n\nDocument 2:\nWinter\n{TWO}")
 
     assert [item.text for item in shown.documents] == [f"Kettles\n{ONE}", f"Winter\n{TWO}"]
 
@@ -269,10 +277,7 @@ def test_a_title_below_a_heading_belongs_to_its_passage():
 )
 @pytest.mark.parametrize("role", ["system", "user"])
 def test_passages_may_stand_in_a_message_each(role, instructions):
-    messages = (*(Message(role, text) for text in instructions), Message("user", QUESTION))
-    step = Step(id="1", started_ns=1, ended_ns=2, messages=messages, said=ANSWER)
-
-    shown = contexts_in_prompts([step], ANSWER, asked_in([step]))
+    shown = shown_in(*((role, text) for text in instructions), ("user", QUESTION))
 
     assert shown.is_divided
     assert [item.text for item in shown.documents] == [ONE, TWO]
@@ -288,9 +293,7 @@ def test_passages_may_stand_in_a_message_each(role, instructions):
     ],
 )  # fmt: skip
 def test_what_no_model_said_in_its_name_may_be_the_context(messages, texts):
-    step = Step(id="1", started_ns=1, ended_ns=2, messages=(*(Message(*one) for one in messages),), said=ANSWER)
-
-    shown = contexts_in_prompts([step], ANSWER, asked_in([step]))
+    shown = shown_in(*messages)
 
     assert [item.text for item in (shown.documents if shown else ())] == texts
 
@@ -333,6 +336,7 @@ OF_PARAGRAPHS = [
     "Doc 0:\nTitle: A\nContent:\n{}\n\nDoc 1:\nTitle: B\nContent:\n{}", "[来源1] 《甲》\n{}\n\n---\n\n[来源2] 《乙》\n{}",
     "<find>\n<text>{}</text>\n<source>1</source>\n</find>\n<find>\n<text>{}</text>\n<source>2</source>\n</find>",
     "Source 1 (Relevance: 0.9):\nURL: a\nContent: {}\n\nSource 2 (Relevance: 0.8):\nURL: b\nContent: {}",
+    "Profile:\nAda\n\nSource 1:\n{}\n\nSource 2:\n{}", "[1] (Prices) {}\n\n[2] (Dogs) {}", "Fact 1:\n- Content: {}\n- Score: 1\n\nFact 2:\n- Content: {}\n- Score: 0",
     "Use this information from documents for your answer:\nName: A\nContents: {}\n----\nName: B\nContents: {}\n----\n\nInclude links.",
 ]  # fmt: skip
 """Layouts of passages that have paragraphs of their own."""
@@ -340,9 +344,7 @@ OF_PARAGRAPHS = [
 
 @pytest.mark.parametrize("layout", OF_PARAGRAPHS)
 def test_a_repeated_beginning_divides_passages_of_several_paragraphs(layout):
-    text = f"Context:\n{layout.format(FIRST, SECOND)}\n\nQuestion: {QUESTION}"
-
-    shown = contexts_in_prompts([call(text)], ANSWER, QUESTION)
+    shown = divided_in(layout.format(FIRST, SECOND))
 
     assert [item.text for item in shown.documents] == [FIRST, SECOND]
     assert shown.is_divided
@@ -350,9 +352,7 @@ def test_a_repeated_beginning_divides_passages_of_several_paragraphs(layout):
 
 @pytest.mark.parametrize("passages", WITHIN)
 def test_marks_within_passages_do_not_divide_them(passages):
-    text = "Context:\n" + "\n\n".join(WITHIN[passages]) + f"\n\nQuestion: {QUESTION}"
-
-    shown = contexts_in_prompts([call(text)], ANSWER, QUESTION)
+    shown = divided_in("\n\n".join(WITHIN[passages]))
 
     texts = [re.sub(r"^\[\d\] |\n\(Source: .*", "", text) for text in WITHIN[passages]]
     assert [item.text for item in shown.documents] == texts
@@ -360,9 +360,7 @@ def test_marks_within_passages_do_not_divide_them(passages):
 
 @pytest.mark.parametrize("passages", PARAGRAPHS)
 def test_blank_lines_that_are_within_passages_divide_none(passages):
-    text = f"Context:\n{PARAGRAPHS[passages]}\n\nQuestion: {QUESTION}"
-
-    shown = contexts_in_prompts([call(text)], ANSWER, QUESTION)
+    shown = divided_in(PARAGRAPHS[passages])
 
     assert not shown.is_divided
     assert [item.text for item in shown.documents] == [PARAGRAPHS[passages]]
@@ -376,10 +374,7 @@ def test_blank_lines_that_are_within_passages_divide_none(passages):
     ],
 )
 def test_numbers_in_brackets_are_passages_where_the_question_is_apart(system, user, texts):
-    messages = (Message("system", system), Message("user", user))
-    step = Step(id="1", started_ns=1, ended_ns=2, messages=messages, said=ANSWER)
-
-    shown = contexts_in_prompts([step], ANSWER, asked_in([step]))
+    shown = shown_in(("system", system), ("user", user))
 
     assert [item.text for item in (shown.documents if shown else ())] == texts
 
@@ -393,19 +388,22 @@ def test_numbers_in_brackets_are_passages_where_the_question_is_apart(system, us
     ],
 )
 def test_the_turn_before_may_give_documents_and_ask_nothing(before, now, texts):
-    messages = (Message("user", before), Message("assistant", "Yes?"), Message("user", now))
-    step = Step(id="1", started_ns=1, ended_ns=2, messages=messages, said=ANSWER)
-
-    shown = contexts_in_prompts([step], ANSWER, asked_in([step]))
+    shown = shown_in(("user", before), ("assistant", "Yes?"), ("user", now))
 
     assert [item.text for item in (shown.documents if shown else ())] == texts
 
 
+def test_questions_with_answers_are_passages_where_the_question_precedes_them():
+    pairs = f"section: A\nquestion: Is it?\nanswer: {ONE}\n\nsection: B\nquestion: And it?\nanswer: {TWO}"
+    text = f"QUESTION: {QUESTION}\n\nCONTEXT:\n{pairs}"
+
+    assert asked_in([call(text)]) == QUESTION
+    assert [item.text.rpartition(": ")[2] for item in shown_in(("user", text)).documents] == [ONE, TWO]
+
+
 @pytest.mark.parametrize("text", NOT_SHOWN)
 def test_any_other_text_shows_none(text):
-    calls = [call(NOT_SHOWN[text])]
-
-    shown = contexts_in_prompts(calls, ANSWER, asked_in(calls))
+    shown = shown_in(("user", NOT_SHOWN[text]))
 
     assert shown is None or not shown.is_divided
 
@@ -465,9 +463,8 @@ def test_one_line_that_says_nothing_was_found_is_no_document(text):
 @pytest.mark.parametrize("ids", ["ab", "abc"])
 def test_ids_take_the_passages_of_a_prompt_where_there_are_as_many(ids):
     known = [Document(None, id=one) for one in ids]
-    sent = (Message("user", f"Context:\n{ONE}\n{TWO}\n\nQuestion: {QUESTION}"),)
-    call = Step(id="1", started_ns=1, ended_ns=2, messages=sent, said=ANSWER)
-    shown = contexts_in_prompts([call], ANSWER, QUESTION, known)
+    calls = [call(f"Context:\n{ONE}\n{TWO}\n\nQuestion: {QUESTION}")]
+    shown = contexts_in_prompts(calls, ANSWER, QUESTION, known)
     assert shown.is_divided is (ids == "ab")
     assert not shown.is_divided or [(one.id, one.text) for one in shown.documents] == [("a", ONE), ("b", TWO)]
 
@@ -477,7 +474,4 @@ def test_ids_take_the_passages_of_a_prompt_where_there_are_as_many(ids):
 )
 def test_the_question_of_a_later_call_is_cut_out_of_an_earlier_instruction(instruction):
     sent = instruction.format(QUESTION), f"Context:\n{ONE}\n\nQuestion: {QUESTION}"
-    calls = [
-        Step(id=text, started_ns=1, ended_ns=2, messages=(Message("user", text),), said="x") for text in sent
-    ]
-    assert asked_in(calls) == QUESTION
+    assert asked_in([call(text, said="x") for text in sent]) == QUESTION
