@@ -27,7 +27,7 @@ _HOMES = ("c.trace_id = r.trace_id AND c.owner = r.span_id", "c.trace_id = r.hom
 
 def chunks(database: Database, filters: Filters, bounds: tuple[int, int], now: float) -> ChunkReport:
     """Return statistics of the retrieved chunks; see `Reader.chunks`."""
-    where, given = where_of(filters, bounds, database.has_word)
+    where, given = where_of(filters, bounds, database)
     read = database.execute(
         f"SELECT r.id, r.verdict, r.at FROM request r WHERE {where} ORDER BY r.at DESC, r.id DESC LIMIT ?",
         (*given, MOST_REQUESTS),

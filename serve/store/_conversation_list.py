@@ -30,7 +30,7 @@ def conversations(
     """Return conversations, the worst first; see `Reader.conversations`."""
     if not 1 <= limit <= MAX_LIMIT:
         raise InvalidQueryError(f"limit is {limit}; allowed are 1 to {MAX_LIMIT}")
-    where, given = where_of(filters, bounds, database.has_word)
+    where, given = where_of(filters, bounds, database)
     if conversation_id is not None:
         where, given = f"{where} AND r.conversation_id = ?", [*given, conversation_id]
     # Read of all turns only what ranks the conversations; the rest only of the shown ones.

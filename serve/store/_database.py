@@ -16,6 +16,8 @@ class Database(Protocol):
 
     has_word: str
     """A condition with arguments name and value: the JSON object in ``{column}`` has this string there."""
+    value_in: str
+    """An expression with the argument name: the string under it in the JSON object in ``{column}``, or NULL."""
     as_json: str
     """An expression that makes a JSON array, as text, of ``{columns}``."""
 

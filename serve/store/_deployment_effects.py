@@ -136,7 +136,7 @@ def newest(
     database: Database, filters: Filters, bounds: tuple[int, int], *, first: bool = False
 ) -> list[StoredRow]:
     """Return the newest requests, or the oldest, at most `MOST_READ`, in order of time."""
-    where, given = where_of(filters, bounds, database.has_word)
+    where, given = where_of(filters, bounds, database)
     way = "ASC" if first else "DESC"
     found = [
         StoredRow(number, at, conversation, alike_of(columns))
@@ -196,7 +196,7 @@ def clustering_of(rows: Iterable[StoredRow]) -> Clustering | None:
 def bad_in(
     database: Database, filters: Filters, bounds: tuple[int, int], alike: Clustering | None = None
 ) -> BadShare:
-    where, given = where_of(replace(filters, since_ms=None), bounds, database.has_word)
+    where, given = where_of(replace(filters, since_ms=None), bounds, database)
     bad, requests = database.execute(
         "SELECT count(CASE r.verdict WHEN 'bad' THEN 1 END), "
         "count(CASE WHEN r.verdict IN ('bad', 'suspect', 'good') THEN 1 END) "

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterator
 
+from ragmeter.quality.segments import OTHER
+
 from ._database import Database
 from ._lists import list_where, without_facets
 from ._names import distinct_segments
@@ -33,11 +35,15 @@ def facets(
     bins = VerdictBins(-(-length // step))
     where, given = list_where(without_facets(filters), bounds, database, members)
     chosen = dict(_chosen(filters))
+    others = [name for name, wanted in chosen.items() if OTHER in wanted and name in distinct.named]
     counts: dict[str, Counter[str]] = {}
     total = 0
     for one, over_time in tallies.read(database, where, given, bounds[0], step):
         n = over_time.total()
         values = _values(one)
+        for name in others:
+            if not distinct.get(name, frozenset()).issuperset(values.get(name, ())):
+                values[name] = (OTHER,)
         lacking = [name for name, wanted in chosen.items() if not wanted <= {*values.get(name, ())}]
         if not lacking:
             total += n

@@ -36,7 +36,7 @@ def gaps(
 
     See `Reader.gaps`.
     """
-    where, given = where_of(filters, bounds, database.has_word)
+    where, given = where_of(filters, bounds, database)
     rows = iter(
         database.execute(
             "SELECT r.id, r.run_id, q.body, r.verdict, r.at, r.workflow FROM request r "

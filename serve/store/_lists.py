@@ -11,10 +11,12 @@ from functools import cache
 from heapq import nlargest
 from typing import Any
 
+from ragmeter.quality.segments import OTHER
+
 from ._cells import WHOLE, Cells
 from ._database import Database
 from ._measured import MeasuredScore
-from ._names import distinct_segments
+from ._names import OWN_SEGMENTS, distinct_segments
 from ._overview import Selection, estimate_of
 from ._rows import kinds_of, stored_segments
 from ._sums import Sums
@@ -262,7 +264,7 @@ def means_before(
     return [(*each, mean) for each, mean in found.items()]
 
 
-def where_of(filters: Filters, bounds: tuple[int, int], has_word: str) -> tuple[str, list[Any]]:
+def where_of(filters: Filters, bounds: tuple[int, int], database: Database) -> tuple[str, list[Any]]:
     """Return the SQL condition on requests ``r`` for filters and bounds, and its arguments."""
     conditions = [OF_PERIOD]
     given: list[Any] = [*bounds]
@@ -281,15 +283,18 @@ def where_of(filters: Filters, bounds: tuple[int, int], has_word: str) -> tuple[
         given += [first, first + b"\xff" * 8]
     if filters.segment:
         name, _, value = filters.segment.partition(":")
-        if name in ("language", "retriever"):
-            conditions.append(f"r.{name} = ?")
+        if name in OWN_SEGMENTS:
+            found = f"r.{name} = ?"
             given.append(value)
         else:
-            in_segments, in_metadata = (
-                has_word.format(column=column) for column in ("r.segments", "r.metadata")
-            )
-            conditions.append(f"({in_segments} OR {in_metadata})")
+            found = " OR ".join(database.has_word.format(column=one) for one in ("r.segments", "r.metadata"))
             given += [name, value, name.removeprefix("metadata."), value]
+        if value == OTHER:
+            # What is counted as `OTHER` is stored as it came.
+            column = f"r.{name}" if name in OWN_SEGMENTS else database.value_in.format(column="r.segments")
+            found += f" OR {column} NOT IN (SELECT s.value FROM segment s WHERE s.name = ?)"
+            given += [name] if name in OWN_SEGMENTS else [name, name]
+        conditions.append(f"({found})")
     return " AND ".join(conditions), given
 
 
@@ -326,10 +331,10 @@ def list_where(
 
 def _narrowed(filters: Filters, bounds: tuple[int, int], database: Database) -> tuple[str, list[Any]]:
     """Return the SQL condition for all filters but scores and search."""
-    condition, given = where_of(filters, bounds, database.has_word)
+    condition, given = where_of(filters, bounds, database)
     conditions = [condition]
     for part in filters.segments:
-        one, more = where_of(Filters(segment=part), bounds, database.has_word)
+        one, more = where_of(Filters(segment=part), bounds, database)
         conditions.append(one)
         given += more
     if filters.reason:

@@ -29,7 +29,7 @@ _FAILED = (
 
 def outages(database: Database, filters: Filters, bounds: tuple[int, int]) -> tuple[JudgeOutage, ...]:
     """Return the periods in which judged scores failed, in order of time."""
-    where, given = where_of(filters, bounds, database.has_word)
+    where, given = where_of(filters, bounds, database)
     slot = f"r.at / {SLOT_MS}"
     found: list[list[Any]] = []
     for _, from_ms, until_ms, requests in database.execute(

@@ -106,6 +106,9 @@ class _Open:
         "CASE WHEN position('\\u0000' IN {column}) = 0 THEN CAST({column} AS jsonb) "
         "@> jsonb_build_object(CAST(? AS TEXT), CAST(? AS TEXT)) END"
     )
+    value_in = (
+        "CASE WHEN position('\\u0000' IN {column}) = 0 THEN CAST({column} AS jsonb) ->> CAST(? AS TEXT) END"
+    )
     as_json = "CAST(json_build_array({columns}) AS TEXT)"
 
     def __init__(self, connection: Connection | None = None) -> None:

@@ -26,7 +26,7 @@ def with_part(
     segment = wanted.segment
     if not segment or not parts or _is_in(segment, distinct):
         return whole, parts
-    condition, given = where_of(wanted, (parts[0][0], parts[-1][1]), database.has_word)
+    condition, given = where_of(wanted, (parts[0][0], parts[-1][1]), database)
     found = database.execute(
         f"SELECT r.at, r.id FROM request r WHERE {condition} ORDER BY r.at", tuple(given)
     ).fetchall()

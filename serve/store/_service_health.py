@@ -87,7 +87,7 @@ class ServiceHealth:
         keep = Keep(frozenset({"", filters.segment or ""}), _SHOWN, named)
         period = _Period(database, self._sums, bounds, keep)
         everyone = replace(filters, service=None, workflow=None)
-        where, given = where_of(everyone, bounds, database.has_word)
+        where, given = where_of(everyone, bounds, database)
         alike = [
             (one, over_time)
             for one, over_time in self._tallies.read(database, where, given, start, step * 1000)
@@ -233,7 +233,7 @@ def _counts(
 
 def _questions(database: Database, filters: Filters, bounds: tuple[int, int]) -> Iterable[QuestionView]:
     """Yield the questions that go badly, the surest and most frequent first."""
-    where, given = where_of(replace(filters, since_ms=None), bounds, database.has_word)
+    where, given = where_of(replace(filters, since_ms=None), bounds, database)
     rows = database.execute(
         "SELECT r.question, sum(CASE WHEN r.verdict = 'bad' THEN 1 ELSE 0 END) AS bad, count(*), "
         "max(CASE WHEN r.verdict = 'bad' THEN r.id END) FROM request r "

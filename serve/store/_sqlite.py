@@ -58,6 +58,7 @@ class UnavailableFileError(ConfigurationError):
 
 class _StoreConnection(sqlite3.Connection):
     has_word = "EXISTS (SELECT 1 FROM json_each({column}) m WHERE m.key = ? AND m.value = ?)"
+    value_in = "(SELECT m.value FROM json_each({column}) m WHERE m.key = ?)"
     as_json = "json_array({columns})"
 
     def texts_with(self, word: str, /) -> tuple[str, list[Any]]:

@@ -212,7 +212,7 @@ class Reader:
         bounds = self.bounds(filters)
         found: Counter[str] = Counter()
         with self._reading() as database:
-            where, given = where_of(Filters(), bounds, database.has_word)
+            where, given = where_of(Filters(), bounds, database)
             for one, over_time in self._tallies.read(database, where, given, bounds[0], SLOT_MS):
                 found[one.service] += over_time.total()
         return dict(sorted(found.items(), key=lambda each: (-each[1], each[0])))

@@ -178,6 +178,22 @@ def test_a_name_that_is_counted_with_others_is_answered_with_where_its_requests_
                 look(last)
 
 
+@pytest.mark.parametrize("name", ["seg0", "retriever"])
+def test_the_list_of_other_values_has_the_requests_that_are_counted_as_other(tmp_path, name):
+    with store(tmp_path / "s.db", clock=lambda: 10**9 + 60) as kept:
+        for number in range(_names.MAX_VALUES + 5):
+            request = request_of(number)
+            span = request.resource_spans[0].scope_spans[0].spans[0]
+            put(span, **{f"{semconv.SPAN_SEGMENT_PREFIX}{name}": f"v{number}"})
+            kept.take(request)
+        reader, other = kept.reader(), Filters(segment=f"{name}:other")
+
+        assert (
+            reader.overview(other).requests == reader.requests(other).total == reader.facets(other).total == 5
+        )
+        assert reader.requests(Filters(segment=f"{name}:v21")).total == 1
+
+
 def test_a_day_with_more_sums_than_hours_are_kept_of_is_not_summed_again_for_every_look(tmp_path, monkeypatch):
     monkeypatch.setattr(_sums, "_MOST_CELLS", 100)
     now = [10.0**9]
