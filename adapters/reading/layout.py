@@ -172,7 +172,7 @@ def pieces_of(text: str, separator: str | None = None) -> Iterator[Document]:
         named = [] if heads[0][0].endswith("\n") else _named(parts)
         named = named or [(head["label"] or "", part) for head, part in zip(heads, parts, strict=True)]
         for name, part in named:
-            inner = part.strip(" \t\n-=:")
+            inner = part.strip(" \t\n-=━═:")
             fenced = _QUOTED.fullmatch(inner)
             yield Document(inner if fenced is None or fenced[2] else fenced[3], id_of(name))
         return
@@ -189,8 +189,8 @@ def pieces_of(text: str, separator: str | None = None) -> Iterator[Document]:
     if 2 * sum(len(inner) for _, inner in quoted) > len(text) and not any(language for language, _ in quoted):
         yield from (_labelled(inner) for _, inner in quoted if inner)
         return
-    repeated = (_repeated_label(text), _repeated_mark(text), _repeated_number(text))
-    for rule in filter(None, (_RULE, _HEADING, *repeated, _WIDE_BLANK, BLANK)):
+    repeated = [rule for rule in _beginnings_of(text) if _divides(rule, text)]
+    for rule in (_RULE, _HEADING, *repeated, _WIDE_BLANK, BLANK):
         if places := _places_of(rule, text):
             yield from _parts_between(rule, places, text)
             return
@@ -209,17 +209,13 @@ def _siblings_in(text: str) -> list[re.Match[str]]:
 
 
 def _within(element: re.Match[str]) -> Document:
-    """Return the passage in an element: its content, or of its parts of different names the longest."""
+    """Return the passage in an element: its content, or of its parts with a content's name the longest."""
     named = _ID_ATTRIBUTE.search(element[2])
-    parts: dict[str, str] = {}
-    rest = element[3]
-    if rest.count("<") < _MOST_TAGS:
-        parts, rest = dict(_CHILD.findall(rest)), _CHILD.sub("", rest)
-    contents = [name for name in parts if _CONTENT_NAME.fullmatch(name)]
-    is_record = not rest.strip() and any(map(_NAME_OF_PART.fullmatch, parts))
-    if not (contents or is_record):
+    parts: dict[str, str] = dict(_CHILD.findall(element[3])) if element[3].count("<") < _MOST_TAGS else {}
+    contents = [name for name in parts if _CONTENT_NAME.fullmatch(name) or name.casefold() == "description"]
+    if not contents:
         return Document(element[3].strip(), named[1] if named else None)
-    passage = max(contents or parts, key=lambda name: len(parts[name]))
+    passage = max(contents, key=lambda name: len(parts[name]))
     name = next((one for key, one in parts.items() if key != passage and _NAME_OF_PART.fullmatch(key)), None)
     return Document(parts[passage].strip(), named[1] if named else name and id_of(name))
 
@@ -283,41 +279,24 @@ def _named(parts: Iterable[str]) -> list[tuple[str, str]]:
     return lines if is_named and (is_short or all(_REFERENCE.search(name) for name, _ in lines)) else []
 
 
-def _repeated_label(text: str) -> re.Pattern[str] | None:
-    """Return the label with which each line, or the first paragraph of each part, begins, or None."""
-    first = _FIELD_NAME.match(text)
-    if first is None:
-        return None
-    number = first[2] or ""
-    if number:
-        number = "[A-ZА-Я]" if number.isalpha() else r"\d{1,9}" + re.escape(number.lstrip("0123456789"))
-    label = re.compile(rf"^[ \t]*{re.escape(first[1])}{number}[:：][ \t]*", re.MULTILINE)
-    return _if_it_divides(label, text)
+def _beginnings_of(text: str) -> Iterator[re.Pattern[str]]:
+    """Yield rules for the label, the mark and the number with which a text, and other passages, may begin."""
+    if label := _FIELD_NAME.match(text):  # ``Passage 1: ``
+        count = label[2] or ""
+        if count:
+            count = "[A-ZА-Я]" if count.isalpha() else r"\d{1,9}" + re.escape(count.lstrip("0123456789"))
+        yield re.compile(rf"^[ \t]*{re.escape(label[1])}{count}[:：][ \t]*", re.MULTILINE)
+    if mark := _MARK.match(text):
+        sign = _LISTED if mark["listed"] else r"[\da-f.]+".join(map(re.escape, _NUMBER.split(mark["mark"])))
+        yield re.compile(rf"^[ \t]*{sign}[ \t]+(?=\S)", re.MULTILINE)
+    if number := _NUMBERED.match(text):  # ``Doc-1 | a.md``
+        after = r"(?![^\W_])[ \t]*" if number["before"][-1] in "#№" else _AFTER_NUMBER
+        yield re.compile(rf"^[ \t]*{re.escape(number['before'])}\d{{1,9}}{after}", re.MULTILINE)
 
 
-def _repeated_mark(text: str) -> re.Pattern[str] | None:
-    """Return the mark with which each of several lines or paragraphs begins, or None."""
-    first = _MARK.match(text)
-    if first is None:
-        return None
-    mark = _LISTED if first["listed"] else r"[\da-f.]+".join(map(re.escape, _NUMBER.split(first["mark"])))
-    rule = re.compile(rf"^[ \t]*{mark}[ \t]+(?=\S)", re.MULTILINE)
-    return _if_it_divides(rule, text)
-
-
-def _repeated_number(text: str) -> re.Pattern[str] | None:
-    """Return the numbered beginning of each part's first paragraph, as ``Doc-1 | a.md``, or None."""
-    first = _NUMBERED.match(text)
-    if first is None:
-        return None
-    after = r"(?![^\W_])[ \t]*" if first["before"][-1] in "#№" else _AFTER_NUMBER
-    rule = re.compile(rf"^[ \t]*{re.escape(first['before'])}\d{{1,9}}{after}", re.MULTILINE)
-    return _if_it_divides(rule, text)
-
-
-def _if_it_divides(rule: re.Pattern[str], text: str) -> re.Pattern[str] | None:
+def _divides(rule: re.Pattern[str], text: str) -> bool:
     count = len(rule.findall(text))
-    return rule if count > 1 and _begins_parts(rule, BLANK.split(text.strip()), count) else None
+    return count > 1 and _begins_parts(rule, BLANK.split(text.strip()), count)
 
 
 def _begins_parts(rule: re.Pattern[str], paragraphs: Sequence[str], count: int) -> bool:

@@ -15,6 +15,7 @@ from .label_words import (
     HISTORY,
     INSTRUCTION,
     LEADING,
+    MARK,
     OTHER,
     PASSAGE,
     PASSAGES,
@@ -86,13 +87,14 @@ _PARAGRAPH = re.compile(
 _HEADS = tuple(
     re.compile(head, re.IGNORECASE | re.MULTILINE)
     for head in (
+        rf"^[ \t]*(?:{MARK}{{2,40}}|[■●◆▼▶◇□○◎\[【])[^\n]{{0,30}}?(?:{PASSAGE})[ \t#№\[(]*\d",
         r"^[ \t]*(?:\[\d{1,3}\]|【\d{1,3}】|\((?:source|file|url|title)[ \t]*:[^\n]{1,200}\n)",
         rf"^[^\n:：\d]{{0,30}}(?:{PASSAGE})[ \t#№\[(]*\d{{1,3}}[^\n:：]{{0,20}}[:：]",
         rf"^[ \t]*(?:{PASSAGE})[ \t][^\n:：]{{4,100}}[:：][ \t]*\n",
         BRACKETED.pattern,
     )
 )
-"""Beginnings of passages; the first where a question is apart, the others where the prompt names one."""
+"""Beginnings of passages; the second where a question is apart, those after it where the prompt names one."""
 _WIDE_LABEL = re.compile(
     rf"^[^\n:：]{{0,60}}?(?:\b(?:{WIDE})\b|内容|內容|信息|資訊|材料|내용|本文)"
     rf"(?![ \t]*[A-Z\d][ \t*]*[:：])[^\n:：]{{0,40}}(?:[:：][ \t*]*\n|。[ \t]*\n[ \t]*\n)",
@@ -422,6 +424,8 @@ def _span_of(text: str, *, is_asked: bool, is_apart: bool = False) -> tuple[int,
                 if weight >= LEAST or named.count(name) > 1:  # or it is a field of records
                     break
                 head = later
+            if head[0].strip() in named and not head[0].endswith("\n"):  # it begins each passage
+                return head.start(), head.start(), len(text)
         if head is not None and text[head.end() :].strip():
             return head.start(), head.end(), len(text)
     asks = _ASKED.search(text) or _ASKING_LABEL.search(text)
@@ -435,7 +439,7 @@ def _span_of(text: str, *, is_asked: bool, is_apart: bool = False) -> tuple[int,
     headed = next(
         (
             (heads[0].start(), heads[0].start(), len(text))
-            for rule in (_HEADS if names_question else _HEADS[:is_apart])
+            for rule in (_HEADS if names_question else _HEADS[: 1 + is_apart])
             if len(heads := list(rule.finditer(text))) > 1
         ),
         None,

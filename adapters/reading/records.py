@@ -20,9 +20,9 @@ _NAME = re.compile(rf"{SOURCE}|name|id|link|path", re.IGNORECASE)
 _CONTENT = re.compile(CONTENT, re.IGNORECASE)
 SCORE = "score|relevance|similarity|distance|rank|confidence|оценка|сходство|релевантность|相关度|相似度|得分"
 META = re.compile(
-    rf"(?:^[ \t(├└│─]*(?:(?P<key>[a-z]+(?:_[a-z]+)+|(?:(?:chunk|page|section|source|file) )?(?:{SOURCE}|name|"
-    rf"sourcedoc\w+|filename|index|author|date|page|id|number|{SCORE}|section|heading|category|language|"
-    r"timestamp|тип|период|ревизия|категория))"
+    r"(?:^[ \t(├└│─]*(?:(?P<key>[a-z]+(?:_[a-z]+)+|(?:(?:chunk|page|section|source|file) )?"
+    rf"(?:(?:{SOURCE}){{1,2}}|name|sourcedoc\w+|filename|index|author|date|page|id|number|{SCORE}|section|heading|"
+    r"category|language|timestamp|тип|период|ревизия|категория))"
     rf"[ \t]*[:=：](?P<label>[^\n]{{0,200}}?)|(?:{CONTENT})[ \t]*[:：][ \t]*)"
     rf"(?:\n|\Z|[ \t]*\|[ \t]*(?=(?:{CONTENT})[:：])))+(?:[ \t]*(?:{CONTENT})[ \t]*[:：][ \t]*)?",
     re.IGNORECASE | re.MULTILINE,

@@ -336,6 +336,7 @@ OF_PARAGRAPHS = [
     "Doc 0:\nTitle: A\nContent:\n{}\n\nDoc 1:\nTitle: B\nContent:\n{}", "[来源1] 《甲》\n{}\n\n---\n\n[来源2] 《乙》\n{}",
     "<find>\n<text>{}</text>\n<source>1</source>\n</find>\n<find>\n<text>{}</text>\n<source>2</source>\n</find>",
     "Source 1 (Relevance: 0.9):\nURL: a\nContent: {}\n\nSource 2 (Relevance: 0.8):\nURL: b\nContent: {}",
+    "--- 文档：甲 ---\n{}\n\n--- 文档：乙 ---\n{}", "[1]\n来源文件：a.md\n内容：{}\n\n━━━━\n\n[2]\n来源文件：b.md\n内容：{}",
     "Profile:\nAda\n\nSource 1:\n{}\n\nSource 2:\n{}", "[1] (Prices) {}\n\n[2] (Dogs) {}", "Fact 1:\n- Content: {}\n- Score: 1\n\nFact 2:\n- Content: {}\n- Score: 0",
     "Use this information from documents for your answer:\nName: A\nContents: {}\n----\nName: B\nContents: {}\n----\n\nInclude links.",
 ]  # fmt: skip
