@@ -12,10 +12,10 @@ from itertools import starmap
 from pathlib import Path
 
 from ragmeter.metrics import ConfigurationError, RagmeterError
-from ragmeter.metrics.errors import DISTRIBUTION
-from ragmeter.metrics.registry import resolve_metrics
+from ragmeter.metrics.errors import install_command
 from ragmeter.requests.references import load_references
 from ragmeter.settings.config import PREFIX, Settings, read_settings, without_effect
+from ragmeter.settings.from_settings import metrics_of
 
 from ._findings import CONFIGURED, Finding
 from ._packages import installed_version
@@ -59,27 +59,12 @@ def _metrics(settings: Settings) -> Iterator[Finding]:
     if settings.metrics is None:
         return
     try:
-        chosen = resolve_metrics(settings.metrics, judged=settings.judge_model is not None)
+        chosen = metrics_of(settings, None)
     except RagmeterError as error:
-        yield CONFIGURED.failed("RAGMETER_METRICS", str(error), "`ragmeter metrics` lists all names")
-        return
-    judged = [metric.name for metric in chosen if metric.judged]
-    if judged and settings.judge_model is None:
-        yield CONFIGURED.failed(
-            "RAGMETER_METRICS",
-            f"{', '.join(judged)} ask a judge, and there is none",
-            "set RAGMETER_JUDGE_MODEL, or leave these metrics out",
-        )
-        return
-    lacking = [metric.name for metric in chosen if metric.lacks_embedder]
-    if lacking and settings.embedding_model is None:
-        yield CONFIGURED.failed(
-            "RAGMETER_METRICS",
-            f"{', '.join(lacking)} ask an embedder, and there is none",
-            "set RAGMETER_EMBEDDING_MODEL, or leave these metrics out",
-        )
+        why, _, fix = str(error).partition("; ")
+        yield CONFIGURED.failed("RAGMETER_METRICS", why, fix or "`ragmeter metrics` lists all names")
     else:
-        yield CONFIGURED.ok("metrics", ", ".join(metric.name for metric in chosen))
+        yield CONFIGURED.ok("metrics", ", ".join(metric.name for metric in chosen or ()))
 
 
 def _references(settings: Settings) -> Iterator[Finding]:
@@ -127,7 +112,7 @@ def _instrumentation() -> Iterator[Finding]:
         yield CONFIGURED.failed(
             "instrumentation without code",
             "ragmeter's entry points are missing",
-            f"install ragmeter again: pip install --force-reinstall {DISTRIBUTION}",
+            f"install ragmeter again: {install_command('cli')} --force-reinstall",
         )
     elif installed_version("opentelemetry-distro") is None:
         yield CONFIGURED.skipped(

@@ -101,7 +101,7 @@ class Estimates(dict[QualityKey, Estimate]):
 
     def __str__(self) -> str:
         """Return the table."""
-        return estimates_table({_label(key): self[key] for key in sorted(self)})
+        return estimates_table({" · ".join(filter(None, key)): self[key] for key in sorted(self)})
 
     def __repr__(self) -> str:
         """Return the same table, for the prompt."""
@@ -117,10 +117,6 @@ class Estimates(dict[QualityKey, Estimate]):
 
     def _repr_html_(self) -> str:
         return _html_of(self.items())
-
-
-def _label(key: QualityKey) -> str:
-    return " · ".join(part for part in (key.score, key.workflow, key.segment) if part)
 
 
 def _frame_of(found: Iterable[tuple[QualityKey | None, Estimate]]) -> Any:
@@ -199,7 +195,7 @@ def estimates_table(estimates: Mapping[str, Estimate]) -> str:
 def _row(name: str, one: Estimate) -> tuple[str, ...]:
     return (
         name,
-        _number(one.mean),
+        _UNKNOWN if one.mean is None else f"{one.mean:.3f}",
         f"{one.lower:.3f} … {one.upper:.3f}",
         str(one.n_requests),
         str(one.n_judged),
@@ -215,7 +211,3 @@ def _conversations(one: Estimate) -> str:
     if one.n_conversations is None:
         return _UNKNOWN
     return f"{'few: ' if one.has_few_conversations else ''}{one.n_conversations}"
-
-
-def _number(value: float | None) -> str:
-    return _UNKNOWN if value is None else f"{value:.3f}"

@@ -11,7 +11,7 @@ import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, SecretStr, ValidationError
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
@@ -20,9 +20,6 @@ from ragmeter.exporters.change_words import Language
 from ragmeter.metrics import ConfigurationError, ReferenceFileError, VerdictRules
 
 from .options import PREFIXES
-
-if TYPE_CHECKING:
-    from pydantic_core import ErrorDetails
 
 PREFIX, _OTEL_PREFIX = PREFIXES
 
@@ -333,7 +330,9 @@ def _explain(error: ValidationError, names: Mapping[str, str]) -> str:
     for problem in error.errors(include_url=False):
         field = str(problem["loc"][0]) if problem["loc"] else "?"
         shown = "(hidden)" if _is_secret(field) else repr(problem["input"])
-        lines.append(f"{names.get(field, field)}={shown}: {_what_is_allowed(problem)}")
+        allowed = _ALLOWED.get(problem["type"])  # our own checks have a message of their own
+        said = problem["msg"] if allowed is None else allowed.format_map(problem.get("ctx", {}))
+        lines.append(f"{names.get(field, field)}={shown}: {said}")
     return "; ".join(lines)
 
 
@@ -349,9 +348,3 @@ _ALLOWED = {
     "less_than_equal": "write a number of at most {le:g}",
     "literal_error": "write {expected}",
 }
-
-
-def _what_is_allowed(problem: ErrorDetails) -> str:
-    """Return the allowed values in plain words; for our own checks, their message."""
-    allowed = _ALLOWED.get(problem["type"])
-    return problem["msg"] if allowed is None else allowed.format_map(problem.get("ctx", {}))

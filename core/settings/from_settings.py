@@ -91,7 +91,7 @@ def _warn(text: str) -> None:
 def _scoring_arguments(settings: Settings) -> dict[str, Any]:
     embedder = embedder_of(settings)
     return {
-        "metrics": _metrics(settings, embedder),
+        "metrics": metrics_of(settings, embedder),
         "judge": _judge(settings),
         "references": _parsed(settings, "references", load_references),
         "exporters": _exporters(settings),
@@ -122,7 +122,12 @@ def _alarms(settings: Settings) -> Alarms | None:
     return None
 
 
-def _metrics(settings: Settings, embedder: Embedder | None) -> Sequence[Metric] | None:
+def metrics_of(settings: Settings, embedder: Embedder | None) -> Sequence[Metric] | None:
+    """Return the chosen metrics; None: the preset.
+
+    Raises:
+        ConfigurationError: A name is unknown, or judge or embedder is missing; after ``; ``, what to set.
+    """
     if settings.metrics is None:
         return None
     with naming("metrics"):
@@ -133,9 +138,8 @@ def _metrics(settings: Settings, embedder: Embedder | None) -> Sequence[Metric] 
         if judged and settings.judge_model is None:
             raise ConfigurationError(f"{judged} ask a judge; set {variable_of('judge_model')}")
         lacking = ", ".join(metric.name for metric in metrics if metric.lacks_embedder)
-        if lacking:
-            variable = variable_of("embedding_model")
-            raise ConfigurationError(f"{lacking} ask an embedder; set {variable}")
+        if lacking and settings.embedding_model is None:
+            raise ConfigurationError(f"{lacking} ask an embedder; set {variable_of('embedding_model')}")
         return metrics
 
 

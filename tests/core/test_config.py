@@ -113,6 +113,10 @@ def test_a_meter_from_the_environment(monkeypatch, tmp_path):
         ("OTEL_INSTRUMENTATION_RAGMETER_REFERENCES", "golden.txt", "ends in none of .jsonl"),
         ("RAGMETER_TRACE_URL", "http://here/trace", "write {trace_id} where the id stands"),
         ("RAGMETER_JUDGE_MAX_COST", "5", "needs input_price"),
+        ("RAGMETER_JUDGE_COST_PER_MINUTE", "0.5", "needs input_price"),
+        ("RAGMETER_METRICS", "semantic_context_relevance", "set RAGMETER_EMBEDDING_MODEL"),
+        ("RAGMETER_VERDICT_UNSUPPORTED_BELOW", "0.9", "at most partly_unsupported_below"),
+        ("RAGMETER_OBJECTIVES", "faithfulness is good", "write it as in"),
     ],
 )
 def test_what_only_the_meter_can_check_names_the_variable_too(monkeypatch, variable, value, said):
@@ -168,20 +172,11 @@ def test_the_embedder_from_the_environment(monkeypatch):
     assert "secret" not in repr(read_settings()) + repr(embedder)
 
 
-def test_a_semantic_metric_needs_an_embedder(monkeypatch):
-    monkeypatch.setenv("RAGMETER_METRICS", "semantic_context_relevance")
-    with pytest.raises(ConfigurationError, match="set RAGMETER_EMBEDDING_MODEL"):
-        meter_arguments()
-
-
 def test_the_judges_budget_from_the_environment(monkeypatch):
     """Calls, tokens and, with a price, money per minute."""
     monkeypatch.setenv("RAGMETER_JUDGE_MODEL", "m")
     monkeypatch.setenv("RAGMETER_JUDGE_BASE_URL", "http://127.0.0.1:9/v1")
     monkeypatch.setenv("RAGMETER_JUDGE_COST_PER_MINUTE", "0.5")
-    with pytest.raises(ConfigurationError, match="input_price"):
-        RagMeter.from_env()
-
     monkeypatch.setenv("RAGMETER_JUDGE_INPUT_PRICE", "0.15")
     RagMeter.from_env().shutdown()
 
@@ -257,20 +252,6 @@ def test_objectives_from_the_environment(monkeypatch):
         "shop_qa:faithfulness>=0.8 for 95%",
         "refusal<=0.0 for 80%",
     ]
-
-    monkeypatch.setenv("RAGMETER_OBJECTIVES", "faithfulness is good")
-    with pytest.raises(ConfigurationError, match="RAGMETER_OBJECTIVES='faithfulness is good'"):
-        meter_arguments()
-
-
-def test_thresholds_out_of_order_name_the_variable_and_what_is_allowed(monkeypatch):
-    monkeypatch.setenv("RAGMETER_VERDICT_UNSUPPORTED_BELOW", "0.9")
-
-    with pytest.raises(ConfigurationError) as raised:
-        RagMeter.from_env()
-
-    assert "RAGMETER_VERDICT_UNSUPPORTED_BELOW='0.9'" in str(raised.value)
-    assert "at most partly_unsupported_below" in str(raised.value)
 
 
 def test_verdict_settings_have_the_rules_own_defaults():
