@@ -8,6 +8,7 @@ from typing import Literal
 
 from ragmeter.adapters.reading.documents import Document
 from ragmeter.metrics import RetrievedContext
+from ragmeter.requests.lone_retrieval import LoneRetrieval
 
 from ._contexts import Seen
 from .record import SpanRecord
@@ -72,6 +73,8 @@ class FoundRequest:
     """Documents retrieved in earlier turns that the answering call was sent again."""
     cut_off: tuple[SpanRecord, ...] = ()
     """Spans whose parents should be in the request, or above it as the request's own, and did not arrive."""
+    earlier: tuple[LoneRetrieval, ...] = ()
+    """The retrievals with which it began, which were traces of their own."""
     partial: bool = False
     """Whether so much of it is missing that nothing can be measured. Never set by `read_trace`, as this only
     follows from other requests."""
@@ -97,7 +100,8 @@ class FoundRequest:
     @property
     def first(self) -> SpanRecord:
         """The request's span, or that of its first retrieval."""
-        return self.span or (self.seen[0].retrievals[0].span if self.seen else self.members[0])
+        own = self.seen and not self.earlier
+        return self.span or (self.seen[0].retrievals[0].span if own else self.members[0])
 
     @property
     def key(self) -> str:

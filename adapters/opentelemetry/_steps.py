@@ -9,12 +9,15 @@ from dataclasses import replace
 from ragmeter.adapters.reading.contexts import shown_documents
 from ragmeter.adapters.reading.documents import Document
 from ragmeter.adapters.reading.fields import FIELD_NAMES
+from ragmeter.adapters.reading.prompt_documents import contexts_in_prompts
 from ragmeter.adapters.reading.request_texts import answer_in
 from ragmeter.adapters.reading.results import ANY_TOOL, cut, flattened, reads_as_retrieved
 from ragmeter.adapters.reading.step import Message, Step, Unknown
 from ragmeter.adapters.reading.values import MAX_DEPTH, is_hidden, mapping_of, opened
+from ragmeter.metrics import RetrievedContext
 
 from ._contexts import Read, Seen
+from ._found import FoundRequest
 from ._limits import CutLength
 
 _RESPONSE_IDS = ("gen_ai.response.id", "ai.response.id")
@@ -157,3 +160,23 @@ def reached_model(
     seen_texts = {item.text for item, _ in stood}
     whole = tuple(item for item in contexts if item.text in seen_texts)
     return whole, tuple(shown for _, shown in stood)
+
+
+BY_LAYOUT = ("convention_has_no_text", "content_off", "content_in_logs")
+"""Reasons for which the texts of documents are looked for in prompts."""
+
+
+def with_layout(found: FoundRequest, calls: Sequence[Step]) -> FoundRequest:
+    """Return the request with the texts of its documents as its prompt shows them, if it does."""
+    if not found.contexts and found.reason == "convention_has_no_text":
+        return found  # it found nothing
+    shown = contexts_in_prompts(calls, found.answer, found.question, found.contexts)
+    if shown is None:
+        return found
+    if shown.is_divided:
+        return replace(found, contexts=shown.documents, shown=shown.documents, usable="full", reason=None)
+    if found.usable != "ids_only":
+        return replace(found, reason="prompt_not_divided")
+    # Text that cannot be divided is one passage that the answer may rest on, of an unknown document.
+    whole = "\n\n".join(one.text for one in shown.documents if one.text)
+    return replace(found, carried=(RetrievedContext(text=whole),))

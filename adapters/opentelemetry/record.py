@@ -79,6 +79,12 @@ class SpanRecord:
         return self.kind in ("server", "consumer") or self.parent_is_remote
 
     @property
+    def is_server_error(self) -> bool:
+        """Whether its HTTP status is a server's error."""
+        codes = map(self.attributes.get, ("http.response.status_code", "http.status_code"))
+        return any(isinstance(code, int) and code >= 500 for code in codes)
+
+    @property
     def error_type(self) -> str | None:
         """The low-cardinality class of its error, if given."""
         named = self.attributes.get("error.type")

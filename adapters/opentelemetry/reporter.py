@@ -13,11 +13,12 @@ from ragmeter.adapters._open_requests import ReportedOnce
 from ragmeter.adapters._other_spans import captured
 from ragmeter.adapters.reading.prompt_documents import PromptTemplates
 from ragmeter.adapters.reading.results import RetrievalTool
-from ragmeter.exporters.protocol import Suspects
+from ragmeter.exporters.protocol import RagRun, Suspects
 from ragmeter.quality.segments import OTHER
 from ragmeter.requests.scope import RequestScope
 
 from ._accounts import PROCESSOR_LINE, Accounts, Unheard, account_of, line_of, notes_of_unread
+from ._earlier import EarlierRetrievals
 from ._repeats import RecentRequests
 from ._wholeness import Wholeness
 from .assembly import AssembledTrace
@@ -75,6 +76,7 @@ class Reporter:
         self._wholeness = Wholeness()
         self._templates = PromptTemplates()
         self._recent = RecentRequests()
+        self._earlier = EarlierRetrievals()
         self.partial = 0
         """Requests of which only a part arrived from other processes: offered, and not measured."""
         self.captured = 0
@@ -107,7 +109,13 @@ class Reporter:
         if self._remote:
             self._wholeness.see(trace.spans)
         requests, unheard = read_trace(
-            trace.spans, trace.logs, self._tools, self._templates, repeats=trace.repeats, recent=self._recent
+            trace.spans,
+            trace.logs,
+            self._tools,
+            self._templates,
+            repeats=trace.repeats,
+            recent=self._recent,
+            earlier=self._earlier,
         )
         # Handlers record their own; the server reports those of other processes.
         alone = not self._remote and self._meter.port.adapters == ("opentelemetry",)
@@ -136,11 +144,12 @@ class Reporter:
             scope = _scope_of(found, scopes or {})
             texts = [found.question, found.answer, *(item.text for item in found.contexts)]
             self._meter.port.offer(
-                partial(build_run, found, scope, remote=self._remote),
+                partial(_build, found, scope, remote=self._remote),
                 run_id=found.key,
                 trace_id=int(found.trace_id, 16),
                 size_bytes=sum(200 + 2 * len(text or "") for text in texts),
                 scope=scope,
+                alone=None if found.partial else self._earlier.note(found),
             )
 
     def _note_heard(self, trace: AssembledTrace, unheard: Sequence[Unheard], *, any_request: bool) -> None:
@@ -171,7 +180,8 @@ class Reporter:
     def _is_known(self, found: FoundRequest, trace: AssembledTrace) -> bool:
         """Return whether the request was reported before, here or by a callback."""
         # By its retrievals: its own span may arrive later than they.
-        keys = [f"{found.trace_id}-{read.span.span_id}" for one in found.seen for read in one.retrievals]
+        reads = () if found.earlier else (read for one in found.seen for read in one.retrievals)
+        keys = [f"{found.trace_id}-{read.span.span_id}" for read in reads]
         firsts = [self._once.is_first(key) for key in keys or [found.key]]
         if not all(firsts):
             return True
@@ -203,6 +213,13 @@ class Reporter:
             reason,
             fix,
         )
+
+
+def _build(found: FoundRequest, scope: RequestScope | None, *, remote: bool) -> RagRun:
+    """Build the run of a request, on the worker: with it, the retrievals that waited for it are none."""
+    for alone in found.earlier:
+        alone.take()
+    return build_run(found, scope, remote=remote)
 
 
 def _heard_of(service: str, traces: int, accounts: Sequence[Account]) -> HeardService:

@@ -16,15 +16,15 @@ from typing import NamedTuple
 from ragmeter.adapters._unseen import context_in
 from ragmeter.adapters.reading.calls import last_reply, response_id_of, speakers_of
 from ragmeter.adapters.reading.letters import letters_of
-from ragmeter.adapters.reading.prompt_documents import PromptTemplates, carried_in, contexts_in_prompts
+from ragmeter.adapters.reading.prompt_documents import PromptTemplates, carried_in
 from ragmeter.adapters.reading.request_texts import answer_in, has_context
 from ragmeter.adapters.reading.results import RetrievalTool
 from ragmeter.adapters.reading.step import Step
 from ragmeter.adapters.reading.values import mapping_of
-from ragmeter.metrics import RetrievedContext
 
 from ._accounts import Unheard, is_evaluation, note_of, unheard_of, why_unasked
 from ._contexts import Read, Seen, missing_in, reached, read_of
+from ._earlier import EarlierRetrievals
 from ._found import FoundRequest, Reason, Usable
 from ._limits import CutLength
 from ._question import RequestQuestion
@@ -33,7 +33,7 @@ from ._repeats import RecentRequests, usable_rank, without_repeats
 from ._roots import brings_documents, is_given_in, is_shown_in, join_roots, join_siblings, split_requests
 from ._shapes import handed_over, made_by_steps, with_shapes
 from ._sources import source_in
-from ._steps import calls_of, function_in, reached_model
+from ._steps import BY_LAYOUT, calls_of, function_in, reached_model, with_layout
 from ._times import RequestTimes
 from ._tree import SpanTree
 from .conventions import READERS, AnySpan, Documents, holds_messages, is_indexing, with_logs
@@ -64,6 +64,7 @@ def read_trace(
     *,
     repeats: bool = False,
     recent: RecentRequests | None = None,
+    earlier: EarlierRetrievals | None = None,
 ) -> TraceReading:
     """Return the requests in the spans of one trace, and the entries of its other spans.
 
@@ -74,6 +75,7 @@ def read_trace(
         templates: The texts in every prompt, from earlier traces.
         repeats: Whether they are one call that is in another trace, too.
         recent: The requests of earlier traces.
+        earlier: The retrievals that were traces of their own.
     """
     if repeats:
         return TraceReading([], [note_of(next(iter(spans)), "repeated")])
@@ -101,7 +103,7 @@ def read_trace(
     if not reads:
         return TraceReading([], judges)
     reads = with_shapes(reads, tree)
-    finder = _Finder(tree, reads, logs, templates or PromptTemplates())
+    finder = _Finder(tree, reads, logs, templates or PromptTemplates(), earlier or EarlierRetrievals())
     requests: list[FoundRequest] = []
     for found in sorted(finder.requests(), key=_start):
         is_repeat = recent is not None and recent.repeats(found)
@@ -122,8 +124,14 @@ class _Finder:
     """Groups the spans of a trace into requests, and builds each."""
 
     def __init__(
-        self, tree: SpanTree, reads: dict[str, Read], logs: Sequence[LogNote], templates: PromptTemplates
+        self,
+        tree: SpanTree,
+        reads: dict[str, Read],
+        logs: Sequence[LogNote],
+        templates: PromptTemplates,
+        earlier: EarlierRetrievals,
     ) -> None:
+        self._earlier = earlier
         self._tree = tree
         self._templates = templates
         self._reads = reads
@@ -289,8 +297,8 @@ class _Finder:
             cut_off=self._cut_off_of(request, members),
         )
         found = self._assess(found, hidden=asked.hidden, answer_hidden=answer_hidden)
-        if found.reason in _BY_LAYOUT and _was_answered(seen, calls, answer):
-            return _with_layout(found, calls)
+        if found.reason in BY_LAYOUT and _was_answered(seen, calls, answer):
+            return with_layout(found, calls)
         readable = found.usable == "full" or found.reason == "rerank_invisible"
         if not readable or not _was_answered(seen, calls, answer):
             return found
@@ -354,7 +362,7 @@ class _Finder:
         if request is not None:
             return request.failed
         entry = self._tree.entry_above(first.span)
-        if entry is not None and (entry.failed or _is_server_error(entry)):
+        if entry is not None and (entry.failed or entry.is_server_error):
             return True
         if any(read.span.failed for read in members):
             return True
@@ -493,6 +501,8 @@ class _Finder:
         if is_evaluation(first) or is_evaluation(top):
             self.unheard.append(note_of(first, "evaluation"))
             return None
+        if (joined := self._after_earlier(span, members, calls)) is not None:
+            return joined
         asked = RequestQuestion.of([] if own is None else [own], (), models, calls)
         answer, answer_hidden = self._answer(span, models, calls, asked.question)
         hidden = answer_hidden or asked.hidden
@@ -534,6 +544,21 @@ class _Finder:
             members=self._members(span, members),
         )
 
+    def _after_earlier(
+        self, span: SpanRecord | None, members: list[Read], calls: Sequence[Step]
+    ) -> FoundRequest | None:
+        """Return the request that began with retrievals of earlier traces; None if with none."""
+        page = letters_of("\0".join(text for call in calls for _, text in call.sent))
+        earlier = self._earlier.before(span or members[0].span, page)
+        if not earlier:
+            return None
+        found = [read for one in earlier for read in one.reads]
+        self._retrieval_above |= {read.span.span_id: None for read in found}
+        request = self._best(span, [*members, *found])
+        speakers = speakers_of(calls, request.answer) if span is None else []
+        answering = self._tree.spans[speakers[-1].id] if speakers else None
+        return replace(request, earlier=tuple(one.alone for one in earlier), answering=answering)
+
 
 def _began(read: Read) -> int:
     return read.span.started_ns
@@ -551,26 +576,6 @@ def _hands_on(members: Iterable[Read]) -> bool:
     )
 
 
-_BY_LAYOUT = ("convention_has_no_text", "content_off", "content_in_logs")
-"""Reasons for which the texts of documents are looked for in prompts."""
-
-
-def _with_layout(found: FoundRequest, calls: Sequence[Step]) -> FoundRequest:
-    """Return the request with the texts of its documents as its prompt shows them, if it does."""
-    if not found.contexts and found.reason == "convention_has_no_text":
-        return found  # it found nothing
-    shown = contexts_in_prompts(calls, found.answer, found.question, found.contexts)
-    if shown is None:
-        return found
-    if shown.is_divided:
-        return replace(found, contexts=shown.documents, shown=shown.documents, usable="full", reason=None)
-    if found.usable != "ids_only":
-        return replace(found, reason="prompt_not_divided")
-    # Text that cannot be divided is one passage that the answer may rest on, of an unknown document.
-    whole = "\n\n".join(one.text for one in shown.documents if one.text)
-    return replace(found, carried=(RetrievedContext(text=whole),))
-
-
 def _was_answered(seen: Sequence[Seen], calls: Sequence[Step], answer: str | None) -> bool:
     """Return whether a model was called after the last retrieval, or had answered before it.
 
@@ -578,11 +583,6 @@ def _was_answered(seen: Sequence[Seen], calls: Sequence[Step], answer: str | Non
     """
     last = max(item.read.span.started_ns for item in seen)
     return any(call.started_ns >= last for call in calls) or bool(speakers_of(calls, answer))
-
-
-def _is_server_error(span: SpanRecord) -> bool:
-    codes = map(span.attributes.get, ("http.response.status_code", "http.status_code"))
-    return any(isinstance(code, int) and code >= 500 for code in codes)
 
 
 def _is_model_of(span: SpanRecord) -> bool:

@@ -464,6 +464,33 @@ def test_a_second_meter_on_a_provider_is_named_with_what_to_do(traced, caplog):
     assert [one.sample.question for one in traced.results()] == ["Why?"]
 
 
+RAIN = "Rain falls when drops in a cloud grow too heavy for the air to carry them."
+
+
+@pytest.mark.parametrize(
+    ("prompt", "sessions", "wanted"),
+    [
+        (f"Context: {RAIN}\nQuestion: Why?", ("", ""), [("Why?", [RAIN], "So.")]),
+        (f"Context: {RAIN}\nQuestion: Why?", ("a", "a"), [("Why?", [RAIN], "So.")]),
+        (f"Context: {RAIN}\nQuestion: Why?", ("a", "b"), [("Why?", [RAIN], None)]),
+        ("Tell me a story of some length about the sea.", ("", ""), [("Why?", [RAIN], None)]),
+    ],
+)
+def test_a_retrieval_and_a_call_of_another_trace_that_is_sent_its_documents(traced, prompt, sessions, wanted):
+    """They are one request, as a script has no span around them, unless they are of two conversations."""
+    began, went_on = ({"session.id": session} if session else {} for session in sessions)
+    with traced.tracer.start_as_current_span(
+        "find", attributes={KIND: "RETRIEVER", "input.value": "Why?"}
+    ) as found:
+        found.set_attributes({"retrieval.documents.0.document.content": RAIN, **began})
+    with traced.tracer.start_as_current_span("ask", attributes={KIND: "LLM", "input.value": prompt}) as asked:
+        asked.set_attributes({"output.value": "So.", "output.mime_type": "text/plain", **went_on})
+    traced.provider.force_flush()
+
+    samples = [one.sample for one in traced.results()]
+    assert [(one.question, [item.text for item in one.contexts], one.answer) for one in samples] == wanted
+
+
 @pytest.mark.parametrize(("scope", "requests"), [("openinference.instrumentation.llama_index", 0), ("toy", 1)])
 def test_what_llama_index_evaluators_ask_is_known_by_who_asks(traced, scope, requests):
     """Whatever the prompt's language, where their spans begin in this process."""
