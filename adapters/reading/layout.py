@@ -128,6 +128,7 @@ _NUMBERED = re.compile(
     re.MULTILINE,
 )
 """The beginning of a numbered passage: ``Doc-1 | a.md``, ``Hit (0.83):``, ``#1``."""
+_NAME_LINE = re.compile(r"(\w+)[^\n:：]{0,80}[:：][ \t]*\n")
 _DASH_LINE = re.compile(r"^[ \t]*[—–]", re.MULTILINE)
 _FIELD_NAME = re.compile(r"\s*([^\W\d_][^\d\n:：]{0,30}?)((?<= )[A-ZА-Я]|\d{1,9}[^\d\n:：]{0,20})?[:：]")
 BLANK = re.compile(r"\n[ \t]*\n")
@@ -280,7 +281,7 @@ def _named(parts: Iterable[str]) -> list[tuple[str, str]]:
 
 
 def _beginnings_of(text: str) -> Iterator[re.Pattern[str]]:
-    """Yield rules for the label, the mark and the number with which a text, and other passages, may begin."""
+    """Yield rules for the label, mark, number or line with which a text, and other passages, may begin."""
     if label := _FIELD_NAME.match(text):  # ``Passage 1: ``
         count = label[2] or ""
         if count:
@@ -292,6 +293,8 @@ def _beginnings_of(text: str) -> Iterator[re.Pattern[str]]:
     if number := _NUMBERED.match(text):  # ``Doc-1 | a.md``
         after = r"(?![^\W_])[ \t]*" if number["before"][-1] in "#№" else _AFTER_NUMBER
         yield re.compile(rf"^[ \t]*{re.escape(number['before'])}\d{{1,9}}{after}", re.MULTILINE)
+    if line := _NAME_LINE.match(text):  # ``Result 1 of 2:``
+        yield re.compile(rf"^{line[1]}\b[^\n:：]{{0,80}}[:：][ \t]*\n", re.MULTILINE)
 
 
 def _divides(rule: re.Pattern[str], text: str) -> bool:
