@@ -26,8 +26,11 @@ from .record import SpanRecord
 _LINES = json.loads(Path(__file__).with_name("remedies.json").read_text(encoding="utf-8"))
 REMEDIES: Mapping[str, str] = _LINES["by_reason"]
 _SWITCHES: Mapping[str, str] = {reader.name: reader.switch for reader in READERS}
-_SWITCHES_OF_SCOPES = [(re.compile(scope, re.IGNORECASE), line) for scope, line in _LINES["by_scope"].items()]
-"""The setting that turns texts on, by instrumentation: shown only for instrumentations that have it."""
+_BY_SCOPE = {
+    reason: [(re.compile(scope, re.IGNORECASE), line) for scope, line in _LINES[table].items()]
+    for reason, table in (("content_off", "by_scope"), ("prompt_not_divided", "of_streams"))
+}
+"""The setting that turns texts on, or keeps a trace together, of each instrumentation that has one."""
 _NO_SWITCH = "this instrumentation records no texts; use one that does, such as OpenInference"
 _NO_RESULT = "record what the tool returns on its span"
 _MOST_ACCOUNTS = 100
@@ -179,9 +182,10 @@ PROCESSOR_LINE = "RagMeterSpanProcessor(meter, {})"
 def line_of(note: Unheard, *, in_process: bool = False) -> str:
     """Return the line to add so that the entry is scored."""
     line = REMEDIES.get(note.reason) or _SWITCHES.get(note.convention, "")
-    if note.reason == "content_off" and note.convention in ("gen_ai", "any"):
-        switches = (line for scope, line in _SWITCHES_OF_SCOPES if scope.search(note.scope))
-        line = next(switches, _NO_RESULT if note.tools else _NO_SWITCH)
+    if note.convention in ("gen_ai", "any"):
+        switches = (line for scope, line in _BY_SCOPE.get(note.reason, ()) if scope.search(note.scope))
+        otherwise = _NO_RESULT if note.tools else _NO_SWITCH
+        line = next(switches, otherwise if note.reason == "content_off" else line)
     fields = ":text=…,id=…" if note.reason == "unreadable_result" else ""
     named = [
         (kind, [name + fields for name in names])
@@ -202,10 +206,19 @@ def account_of(found: FoundRequest, *, scored: bool) -> Unheard:
     """Return the entry of a request."""
     first = found.span or found.members[0]
     reason = _SCORED if scored else found.reason or "captured"
+    scope, convention = found.scope, found.convention
+    if reason == "content_off" and found.answer is None:
+        # A store's client has no switch, and the prompt may have its documents once the model's has it on.
+        calls = (
+            (one.scope, known[0].name)
+            for one in found.members
+            if (known := reading(one)) and known[1] == "model"
+        )
+        scope, convention = next(calls, (scope, convention))
     unread = [one.read for one in found.seen if one.documents.missing == "unreadable_result"]
     tools = tuple(one.reader.tool_name(one.span) for one in unread if one.role == "tool")
     spans = tuple(one.span.name for one in unread if one.role != "tool")
-    return Unheard(first.service, found.scope, reason, tools, spans, (), found.convention, is_request=True)
+    return Unheard(first.service, scope, reason, tools, spans, (), convention, is_request=True)
 
 
 def note_of(span: SpanRecord, reason: str) -> Unheard:

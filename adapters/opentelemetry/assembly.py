@@ -18,6 +18,7 @@ from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from ragmeter.adapters.reading.letters import weight_of
 from ragmeter.metrics._process import fork
 
 from ._repeats import RecentCalls, is_unanswered
@@ -37,7 +38,7 @@ _KEPT = (
 )
 _REFERENCE = "ragmeter."
 _PASSAGE = 40
-"""Minimum characters of a text that may be a passage."""
+"""Minimum weight of a text that may be a passage, in letters."""
 _TRACE_BYTES = 700
 """Approximate bytes of a trace beside its spans: its sets, lists and tables."""
 _OWN_BYTES = 200
@@ -435,7 +436,7 @@ def _holds_text(event: SpanNote) -> bool:
     """Return whether an event may be of a passage, or of a whole request."""
     values = event.attributes.values()
     return any(
-        isinstance(value, (list, dict)) or (isinstance(value, str) and len(value) >= _PASSAGE)
+        isinstance(value, (list, dict)) or (isinstance(value, str) and weight_of(value) >= _PASSAGE)
         for value in values
     )
 
@@ -445,6 +446,7 @@ def _slim(span: SpanRecord) -> SpanRecord:
     if not span.events and (not span.attributes or reading(span) is not None):
         return span
     is_read = reading(span) is not None
+    kept = {event.kind for event in span.events if is_read and _holds_text(event)}
     events = tuple(
         event
         if event.name != "exception"
@@ -453,7 +455,7 @@ def _slim(span: SpanRecord) -> SpanRecord:
         if (
             "exception.type" in event.attributes
             if event.name == "exception"
-            else is_read and (holds_content(event.name) or _holds_text(event))
+            else is_read and (holds_content(event.name) or event.kind in kept)
         )
     )
     if is_read:

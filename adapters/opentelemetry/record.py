@@ -6,6 +6,7 @@ there is one reader per convention. Ids are lower-case hex, times nanoseconds si
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,6 +14,7 @@ from typing import Any
 UNREAD = object()
 """Placeholder: the convention of a span was not determined yet."""
 
+_RANK = re.compile(r"\.\d+(?=\.|\Z)")
 _BESIDE_TEXTS = 700
 """Approximate bytes of a record beside its texts."""
 _BESIDE_A_VALUE = 140
@@ -25,6 +27,11 @@ class SpanNote:
 
     name: str
     attributes: Mapping[str, Any]
+
+    @property
+    def kind(self) -> str:
+        """Its name without the rank that some emitters have in it: ``result.0.metadata``."""
+        return _RANK.sub("", self.name)
 
 
 @dataclass(slots=True, kw_only=True)

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from .fields import FIELD_NAMES, ROLES
 from .messages import text_of
-from .values import MAX_DEPTH, constructor_arguments, is_hidden, is_repr, opened
+from .values import MAX_DEPTH, constructor_arguments, is_hidden, is_repr, mapping_of, opened
 
 
 class Document(NamedTuple):
@@ -30,6 +30,7 @@ _ID_KEYS = FIELD_NAMES["document_id"]
 _SCORE_KEYS = FIELD_NAMES["document_score"]
 _METADATA_KEYS = FIELD_NAMES["document_metadata"]
 _LIST_KEYS = FIELD_NAMES["documents"]
+_RECORD_KEYS = ("entity", "payload", "_source", "properties", *_METADATA_KEYS)
 _FIELDS = frozenset((*_ID_KEYS, *_SCORE_KEYS, *_METADATA_KEYS, *_TEXT_KEYS, "type"))
 
 
@@ -87,6 +88,9 @@ def _document(value: Any, depth: int) -> Document | None:
             score = _first_number(fields)
             return inner if inner is None or score is None else inner._replace(score=score)
     text, identity = _first_text(fields), _first_id(fields)
+    if text is None:  # a hit of a store: its record beside its id and score
+        held = (_first_text(mapping_of(fields.get(key))) for key in _RECORD_KEYS)
+        text = next(filter(None, held), None)
     if text is None and (identity is None or not _FIELDS.issuperset(fields)):
         return None  # an object with an id and other fields than a document's
     hidden = is_hidden(text)

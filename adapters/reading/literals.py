@@ -28,9 +28,39 @@ _MAX_LITERAL = 1_000_000
 _LITERAL = re.compile(r"""\[[\[{'"(\]]|\{['"]|\(['"{)]|[\[(]+[A-Z]\w*\([a-z_]\w*=""")
 
 
+_JAVA = re.compile(r"\[?[A-Z]\w* ?\{ ?\w+ ?= ?\S")
+_JAVA_TEXT = re.compile(r"""(?:\bid='([^']*)', |\bscore = ([\d.]+), embedded = \w+ \{ )?\btext ?= ?["']""")
+_JAVA_END = re.compile(
+    r"""["'](?:, media='\w*')?,? metadata ?= ?\{([^{}]*)\}"""
+    r"""(?: \}, metadata = \{[^{}]*\bSCORE=|, score=)?([\d.]+)?"""
+)
+"""Around a text of a document of Spring AI or LangChain4j, as printed: signs within it are not escaped."""
+
+
+def _java_documents(value: str) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = []
+    _, *parts = _JAVA_TEXT.split(value)
+    for identity, first, rest in zip(parts[::3], parts[1::3], parts[2::3], strict=True):
+        end = _JAVA_END.search(rest)
+        if end is None:
+            return []
+        score = end[2] or first
+        pairs = (field.partition("=") for field in end[1].split(", "))
+        row = {"id": identity, "text": rest[: end.start()], "metadata": {key: value for key, _, value in pairs}}
+        found.append({**row, "score": score and float(score)})
+    return found
+
+
 def literal_in(value: Any) -> Any:
-    """Return the value of a Python literal, calls as their arguments: many tools record ``str(result)``."""
-    if not isinstance(value, str) or len(value) > _MAX_LITERAL or _LITERAL.match(value) is None:
+    """Return the value of a Python literal, calls as their arguments, or Java's documents.
+
+    Many tools record ``str(result)``, ``result.toString()``.
+    """
+    if not isinstance(value, str) or len(value) > _MAX_LITERAL:
+        return value
+    if _JAVA.match(value) is not None:
+        return _java_documents(value) or value
+    if _LITERAL.match(value) is None:
         return value
     try:
         found = _value_of(ast.parse(value.strip(), mode="eval").body)

@@ -149,7 +149,7 @@ def test_a_call_of_a_model_without_texts_and_tokens_is_one(attributes):
         ("opentelemetry.instrumentation.ollama", "TRACELOOP_TRACE_CONTENT"),
         ("litellm", "turn_off_message_logging"),
         ("opentelemetry.instrumentation.qdrant", "trace the function around it"),
-        ("opentelemetry.instrumentation.openai_v2", "GENAI_CAPTURE_MESSAGE_CONTENT=true"),
+        ("opentelemetry.instrumentation.openai_v2", "GENAI_CAPTURE_MESSAGE_CONTENT=true, and send log records"),
         ("opentelemetry.instrumentation.genai.langchain", "GENAI_CAPTURE_MESSAGE_CONTENT=SPAN_ONLY"),
     ],
 )

@@ -25,7 +25,8 @@ _OLDER: Mapping[str, tuple[str, ...]] = {
 }
 _LISTS = ("events", "all_messages_events")
 _PREFIX = re.compile(r"(system|user|assistant|human|tool): ")
-_PRINTED = re.compile(r"(?:\A\[|, )(System|User|Ai|ToolExecutionResult)Message ?\{")
+_PRINTED = re.compile(r"(?:\A\[?|, )(System|User|Ai|ToolExecutionResult)Message ?\{")
+_PRINTED_END = re.compile(r"\",? (?:thinking|toolExecutionRequests|attributes|isError) = ")
 _PRINTED_ROLES = {"System": "system", "User": "user", "Ai": "assistant"}
 
 
@@ -181,14 +182,17 @@ def _older(span: SpanRecord, side: str, role: str) -> list[tuple[str, str]]:
 
 
 def _printed_messages(value: Any) -> list[tuple[str, str]]:
-    """Return the messages of a list in Java's notation, as LangChain4j's listeners write it."""
+    """Return messages in Java's notation, one or a list, as LangChain4j's listeners write them."""
+    if isinstance(value, (list, tuple)) and all(isinstance(one, str) for one in value):
+        value = f"[{', '.join(value)}]"
     if not isinstance(value, str) or _PRINTED.match(value) is None:
         return []
     _, *parts = _PRINTED.split(value)
     found: list[tuple[str, str]] = []
     for name, body in zip(parts[::2], parts[1::2], strict=True):
         text = body.partition(' text = "')[2]
-        end = max(text.rfind('" }'), text.rfind('", ') if '" }' not in text else -1)
+        fields = _PRINTED_END.search(text)
+        end = text.rfind('" }') if fields is None else fields.start()
         if end > 0:
             found.append((_PRINTED_ROLES.get(name, "tool"), text[:end]))
     return found

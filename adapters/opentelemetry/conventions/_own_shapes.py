@@ -40,9 +40,9 @@ def _rows_in(span: SpanRecord) -> list[dict[str, Any]]:
     named: dict[str, list[dict[str, Any]]] = {}
     for event in span.events:
         row = {key.rpartition(".")[2]: literal_in(opened(value)) for key, value in event.attributes.items()}
-        named.setdefault(event.name, []).append(row)
+        named.setdefault(event.kind, []).append(row)
     for name, rows in named.items():
-        if name.endswith("query.result"):
+        if name.endswith("query.result") and any(rows):
             return rows
         if not name.startswith("gen_ai.") and _LOGS.search(name) is None and _are_passages(rows):
             return rows

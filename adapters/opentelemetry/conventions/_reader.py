@@ -9,6 +9,7 @@ from typing import Any, Literal, NamedTuple
 
 from ragmeter.adapters.opentelemetry.record import SpanRecord
 from ragmeter.adapters.reading.documents import Document, documents_in
+from ragmeter.adapters.reading.literals import literal_in
 from ragmeter.adapters.reading.messages import messages_in, refuses
 from ragmeter.adapters.reading.request_texts import answer_in, query_in, question_in
 from ragmeter.adapters.reading.values import is_broken, is_hidden
@@ -160,7 +161,7 @@ def reported_documents(
         return Documents() if span.failed else Documents(missing=dropped)
     if is_hidden(value):
         return Documents(missing="redacted")
-    found = documents_in(value)
+    found = documents_in(literal_in(value))
     if found is None:
         return Documents(missing="truncated" if is_broken(value) else unread)
     if any(item.hidden for item in found):
