@@ -226,7 +226,9 @@ class Spool:
                 (oldest,) = self._database.execute("SELECT coalesce(min(position), 0) FROM entries").fetchone()
             except sqlite3.Error as error:
                 self.trouble = _write_problem(error)
-                _log.warning("spool: what is done could not be noted (%s); tried again", loggable(error))
+                _log.warning(
+                    "%s; what is done is noted later, and read again if this server ends before", self.trouble
+                )
                 return False
             self.trouble = None
             with self._counting:

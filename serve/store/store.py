@@ -20,7 +20,7 @@ from ragmeter.adapters.opentelemetry.otlp import ExportedRecords, ExportRequest,
 from ragmeter.exporters.protocol import ScoredRun, TryLaterError, UnbufferedExporter, WriteCount
 from ragmeter.metrics import ConfigurationError, RagmeterError
 from ragmeter.metrics._files.group_commit import GroupCommit
-from ragmeter.metrics.errors import install_command, loggable
+from ragmeter.metrics.errors import install_command
 
 from ._database import Database, Home
 from ._gap_list import decide_gap
@@ -236,8 +236,8 @@ class Store(UnbufferedExporter):
                     if tried:
                         self._why["write"] = None
         except self._home.errors as error:
-            self._why["upkeep"] = self._home.why(error)
-            _log.warning("store: upkeep failed (%s); tried again", loggable(error))
+            why = self._why["upkeep"] = self._home.why(error)
+            _log.warning("store: upkeep failed (%s); tried again", why)
             return False
         self._why["upkeep"] = None
         return more
