@@ -17,15 +17,15 @@ _LINK = re.compile(rb'(?<= )((?:href|src|action)=")/(?!/)')
 """An address on this server in a page. Texts of others have no quotation mark: it is escaped."""
 
 
-def public_path(address: str | None) -> str:
-    """Return the path of the page's public address without its last slash; empty: none."""
+def public_address(given: str | None) -> str:
+    """Return the page's public address without its last slash; empty: none."""
     # Not from the settings: the page is there before they are read.
-    address = address or os.environ.get("RAGMETER_PAGE_URL") or ""
-    return quote(urlsplit(address).path.rstrip("/"), safe="/%:@!$&'()*+,;=~")
+    return (given or os.environ.get("RAGMETER_PAGE_URL") or "").rstrip("/")
 
 
-def under(path: str, application: ASGIApp) -> ASGIApp:
-    """Return the application as it is seen under a path."""
+def under(address: str, application: ASGIApp) -> ASGIApp:
+    """Return the application as it is seen under the path of an address."""
+    path = quote(urlsplit(address).path, safe="/%:@!$&'()*+,;=~")
 
     async def answer(scope: Scope, receive: Receive, send: Send) -> None:
         if scope.get("path", "").startswith(f"{path}/") or scope.get("path") == path:
@@ -34,6 +34,11 @@ def under(path: str, application: ASGIApp) -> ASGIApp:
 
         async def send_changed(message: Message) -> None:
             if message["type"] == "http.response.start":
+                # Other applications of the host have no business with the token.
+                message["headers"] = [
+                    (name, said.replace(b"; Path=/", f"; Path={path}/".encode()))
+                    for name, said in message["headers"]
+                ]
                 headers = MutableHeaders(scope=message)
                 if headers.get("location", "").startswith("/"):
                     headers["location"] = path + headers["location"]

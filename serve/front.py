@@ -27,7 +27,7 @@ from ._connections import connections
 from ._counts import Counts
 from ._limits import KEEP_ALIVE_S, RECEIVE_S, Limits
 from ._listening import address_of, bind, grpc_path, token_of
-from ._public_path import public_path, under
+from ._public_path import public_address, under
 from ._tls import certificate_of
 from .options import ServeOptions
 from .page import GoldenSet, Labels, Pages, Sources, Standing
@@ -90,7 +90,7 @@ class Front:
             self._http = uvicorn.Server(
                 uvicorn.Config(
                     under(
-                        public_path(options.page),
+                        public_address(options.page),
                         guard_access(self._answer, self.access, self.counts, self.limits),
                     ),
                     http=connections(self.limits, self.counts),
@@ -157,6 +157,7 @@ class Front:
             guard=Guard("serve.page", self._errors),
             http_address=http_address,
             grpc_address=grpc_address,
+            public_address=public_address(options.page),
             trace_urls=options.trace_urls,
             references=load_references(options.references),
             labels=None if golden is None else Labels(golden.with_name("labels.jsonl"), GoldenSet(golden)),

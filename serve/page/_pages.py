@@ -348,7 +348,7 @@ class Pages:
         words = self._t(request)
         now_ms = self._sources.clock() * 1000
         light_kind, light_text = light or self._light(words, now_ms)
-        origin = self._sources.http_address if export else ""
+        origin = (self._sources.public_address or self._sources.http_address) if export else ""
 
         def link(path: str, **changes: str) -> str:
             return origin + asked.link(path, **changes)

@@ -37,6 +37,8 @@ class Sources:
     """Contains the server's own errors."""
     http_address: str = "http://127.0.0.1:4318"
     """Address of OTLP over HTTP, and of the page."""
+    public_address: str = ""
+    """Address of the page for links in files, if that is another."""
     grpc_address: str = "http://127.0.0.1:4317"
     """Address of OTLP over gRPC."""
     trace_urls: Sequence[str] = ()

@@ -179,8 +179,8 @@ def test_a_name_that_is_counted_with_others_is_answered_with_where_its_requests_
 
 
 @pytest.mark.parametrize("name", ["seg0", "retriever"])
-def test_the_list_of_other_values_has_the_requests_that_are_counted_as_other(tmp_path, name):
-    with store(tmp_path / "s.db", clock=lambda: 10**9 + 60) as kept:
+def test_the_list_of_other_values_has_the_requests_that_are_counted_as_other(fresh, name):
+    with store(fresh(), clock=lambda: 10**9 + 60) as kept:
         for number in range(_names.MAX_VALUES + 5):
             request = request_of(number)
             span = request.resource_spans[0].scope_spans[0].spans[0]

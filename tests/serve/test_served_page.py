@@ -36,6 +36,7 @@ def test_behind_a_proxy_that_shows_the_page_under_a_path_every_link_leads_there(
     ) as server:
         with httpx.Client(base_url=server.url, timeout=60) as browser:
             entered = browser.get(f"{passed}/requests?token=a-token-of-the-tests")
+            browser.headers["cookie"] = entered.headers["set-cookie"].partition(";")[0]
             pages = [browser.get(f"{passed}/{name}") for name in ("requests", "gaps", "golden", "nowhere", "")]
             (style,) = re.findall(r'<link rel="stylesheet" href="(\S+)"', pages[0].text)
 
@@ -47,6 +48,9 @@ def test_behind_a_proxy_that_shows_the_page_under_a_path_every_link_leads_there(
                 assert [link for link in links if not link.startswith("/ops/rag/")] == []
             assert browser.get(style).headers["content-type"].startswith("text/css")
             assert browser.get(f"{passed}/api/overview").json()["requests"] == 0
+            chosen = browser.get(f"{passed}/requests?theme=dark")
+            paths = [re.findall("(?<=Path=)[^;]+", one.headers["set-cookie"]) for one in (entered, chosen)]
+            assert paths == [["/ops/rag/"], ["/ops/rag/"]]
 
 
 def test_without_a_store_there_is_no_page():

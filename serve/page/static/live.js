@@ -82,7 +82,7 @@
   const zone = `zone=${Intl.DateTimeFormat().resolvedOptions().timeZone}`;
   const told = () => document.cookie.split("; ").includes(zone);
   if (!told()) {
-    document.cookie = `${zone}; path=/; max-age=31536000; samesite=strict`;
+    document.cookie = `${zone}; path=${root.pathname}; max-age=31536000; samesite=strict`;
     const shown = Number(document.documentElement.dataset.zoneOffset);
     if (told() && shown !== new Date().getTimezoneOffset()) fetched();
   }

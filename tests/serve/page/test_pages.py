@@ -764,15 +764,17 @@ class TestZone:
 
 
 class TestExports:
-    def test_one_file_without_a_script(self):
-        response = client().get("/export.html", params={"workflow": "library-qa"})
+    @pytest.mark.parametrize("public", ["", "https://ops.example/ops/rag"])
+    def test_one_file_without_a_script(self, public):
+        response = client(public_address=public).get("/export.html", params={"workflow": "library-qa"})
 
         assert "attachment" in response.headers["content-disposition"]
         assert "<script" not in response.text
         assert "<link" not in response.text
         assert ".verdict" in response.text
         assert "Filters: workflow=library-qa. It holds texts of users." in seen(response)
-        assert not re.findall(r'href="(?!http://127.0.0.1:4318/|#)', response.text)
+        links = re.findall('href="([^#][^"]*)', response.text)
+        assert {link.startswith(f"{public or HOST}/") for link in links} == {True}
 
     def test_a_list_and_a_request(self):
         assert "Sistine" in client().get("/export.html?sort=worst").text
