@@ -60,6 +60,7 @@ def _operation(number, parent, name, **more):
 
 
 FIRST, SECOND = "The first of two long enough texts.", "The other one, which nobody sent."
+PROMPT = f"Context:\n- {FIRST}\n- {SECOND}\nQuestion: Why?"
 CHUNKS = [
     ("The kiosk keeps a missed parcel for seven days. " * 6)[start : start + 60] for start in range(0, 240, 60)
 ]
@@ -147,6 +148,15 @@ TOLD = {
     "an engine of LlamaIndex' without a retriever hands over what it found": (
         _request(_synthesizer(2, "[(1911,)]"), openinference(3, 2, "LLM", **exchange("Rows: [(1911,)]", "So."))),
         {"texts": ["[(1911,)]"], "usable": "full"},
+    ),
+    "Haystack's builder of a prompt is no model, whose reply the prompt would be": (
+        _request(
+            _retriever(FIRST, SECOND),
+            openinference(3, 1, "LLM", "PromptBuilder.run", input={"question": "Why?"}, output=PROMPT),
+            openinference(4, 1, "LLM", **exchange(PROMPT, SECOND[::-1])),
+            answer=SECOND[::-1],
+        ),
+        {"texts": [FIRST, SECOND]},
     ),
     "what the model was not sent was not seen": (
         _request(_retriever(FIRST, SECOND), openinference(3, 1, "LLM", **exchange(f"Use this: {FIRST}"))),

@@ -37,6 +37,8 @@ class OpenInference(Reader):
         role = role_of_kind(kind) if kind != "UNKNOWN" else "other"
         if role == "step" and span.name.endswith("postprocess_nodes") and kind != "AGENT":
             return "join"  # LlamaIndex reports a reranking only where the step fires its events
+        if role == "model" and span.name.endswith("PromptBuilder.run"):
+            return "other"  # Haystack's: it only fills a template
         if (
             role == "retrieval"
             and span.attributes.get("input.value") == "{}"
