@@ -146,7 +146,7 @@ _QUOTED_ALONE = re.compile(r"[:：][ \t]*[\"“«]([^\"”»\n]{2,300}[?？])[\"
 _ASKS_LAST = re.compile(
     rf"\b(?:{QUESTION}|{INSTRUCTION})[^\n:：]{{0,40}}[:：][ \t]*([^\n:：]{{2,300}}[?？])\s*\Z", re.IGNORECASE
 )
-_ANY_ASKS = re.compile(r"^[^\n:：]{1,40}[:：][ \t]*\n?[ \t]*([^\n]{2,300}[?？])[ \t]*$", re.MULTILINE)
+_ANY_ASKS = re.compile(r"^[^\n:：]{1,40}[:：](?:[ \t]*\n)?[ \t]*(?=\S)([^\n]{2,300}[?？])[ \t]*$", re.MULTILINE)
 """A question behind any label."""
 _TURN = re.compile(
     rf"^[ \t]*(?!{CONTEXT_INFLECTED})[^\W\d_][\w ]{{0,20}}[:：][ \t]*(?P<asked>[^\n]{{1,300}})"
@@ -161,7 +161,7 @@ _ASKED = re.compile(
     re.IGNORECASE | re.MULTILINE | re.DOTALL,
 )
 _EXAMPLE = re.compile(
-    rf"^[ \t#*]*{QUESTION_LABEL}[ \t*]*[:：][^\n]+\n\s*[ \t#*]*(?:{ANSWER})[ \t*]*[:：]\s*[^\s\n][^\n]*\n?",
+    rf"^[ \t#*]*{QUESTION_LABEL}[ \t*]*[:：][^\n]+\n[\s#*]*(?:{ANSWER})[ \t*]*[:：]\s*[^\s\n][^\n]*\n?",
     re.IGNORECASE | re.MULTILINE,
 )
 """A question with its answer; the context of an example precedes it."""
