@@ -89,7 +89,8 @@ class ServerApi:
             "until": _time(said["until_ms"]),
             **_fields_named(said, "requests", "verdicts", "statuses", "nothing_retrieved"),
             "scores": [
-                {**_fields_named(one, "service", "name", "direction", "usual"), **_mean(one["estimate"])}
+                _fields_named(one, "service", "name", "direction", "usual")
+                | _fields_named(one["estimate"], "mean", "lower", "upper", "n_requests", "n_judged")
                 for one in said["scores"]
                 if one["estimate"] is not None and one["estimate"]["mean"] is not None
             ],
@@ -241,10 +242,6 @@ def _without(value: Any, hidden: Collection[str]) -> Any:
     if isinstance(value, dict):
         return {key: _without(item, hidden) for key, item in value.items() if key not in hidden}
     return value
-
-
-def _mean(estimate: Said) -> dict[str, Any]:
-    return _fields_named(estimate, "mean", "lower", "upper", "n_requests", "n_judged")
 
 
 def _time(at_ms: float) -> str:

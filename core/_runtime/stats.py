@@ -401,12 +401,18 @@ class NoDataWarning:
             self._warned_names |= new
         return bool(new) and len(self._warned_names) < _MAX_KINDS
 
-    def warn_undelivered(self, exporters: Sequence[str]) -> None:
-        """Log an error, once, that these exporters have nowhere to write to."""
+    def warn_undelivered(self, exporters: Sequence[str], *, is_all: bool) -> None:
+        """Log once that these exporters have nowhere to write to: an error if they are all of them."""
         if self._warned_undelivered:
             return
         self._warned_undelivered = True
-        logger.error(_NOWHERE, ", ".join(exporters), install_command("otlp"))
+        names = " and ".join(exporters)
+        if is_all:
+            logger.error(_NOWHERE, names, install_command("otlp"))
+        else:
+            logger.warning(
+                "ragmeter: no OpenTelemetry SDK for %s to write to; the other exporters get every score", names
+            )
 
 
 def _quote_all(names: Iterable[str]) -> str:

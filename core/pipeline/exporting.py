@@ -414,8 +414,9 @@ class ExportQueues:
                     names.append(type(one).__name__)
         if not names:
             return True
-        self._no_data.warn_undelivered(names)
-        if len(names) == len(self._queues):
+        is_all = len(names) == len(self._queues)
+        self._no_data.warn_undelivered(names, is_all=is_all)
+        if is_all:
             return False
         for name in names:
             self._counters.export_failed(f"{name}:no_provider")

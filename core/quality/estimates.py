@@ -199,15 +199,11 @@ def _row(name: str, one: Estimate) -> tuple[str, ...]:
         f"{one.lower:.3f} … {one.upper:.3f}",
         str(one.n_requests),
         str(one.n_judged),
-        _conversations(one),
+        _UNKNOWN
+        if one.n_conversations is None
+        else f"{'few: ' * one.has_few_conversations}{one.n_conversations}",
         str(one.n_labelled) if one.n_labelled else _UNKNOWN,
         f"{one.unscored:.1%}" if one.unscored else _UNKNOWN,
         _UNKNOWN if one.objective is None else f"{one.objective:g}",
         one.method,
     )
-
-
-def _conversations(one: Estimate) -> str:
-    if one.n_conversations is None:
-        return _UNKNOWN
-    return f"{'few: ' if one.has_few_conversations else ''}{one.n_conversations}"

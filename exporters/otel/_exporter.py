@@ -17,6 +17,7 @@ from opentelemetry.metrics import MeterProvider
 from opentelemetry.trace import TracerProvider
 
 from ragmeter.exporters._format import ContentPolicy
+from ragmeter.exporters._http import DeliveryError
 from ragmeter.exporters._span_targets import JudgedSpans, SpanDirectory, SpansAddress, recorded_spans
 from ragmeter.exporters.changes import ChangeEvidence, JudgeDrift, QualityChange, RetrieverDifference
 from ragmeter.exporters.protocol import ListPoint, MeterStats, QualitySums, RagRun, ScoredRun, WriteCount
@@ -112,7 +113,15 @@ class OpenTelemetryExporter:
         """Requests exported so far whose spans the application's sampler left out."""
 
     def export(self, batch: Sequence[ScoredRun]) -> None:
-        """Write every run of `batch`; a failing one does not affect the others."""
+        """Write every run of `batch`; a failing one does not affect the others.
+
+        Raises:
+            DeliveryError: The provider was shut down after they were scored.
+        """
+        if self._providers.has_ended() and not self.delivers():
+            raise DeliveryError(
+                "the tracer provider was shut down before: call meter.flush() or shutdown() first"
+            )
         # The meter's threads suppress instrumentation, so that none of their work is traced; some processors
         # (Logfire's) look for that in the current context, whatever context a span was given.
         token = otel_context.attach(context_of(None))

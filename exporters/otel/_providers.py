@@ -141,6 +141,10 @@ class Providers:
             or (events and _passes_on(self._loggers()))
         )
 
+    def has_ended(self) -> bool:
+        """Return whether the tracer provider is known to have been shut down."""
+        return _has_ended(_receivers(self.tracer_provider()))
+
     def force_flush(self, timeout_s: float) -> bool:
         """Flush every SDK provider; those without the method have no buffer.
 
@@ -181,6 +185,17 @@ def is_of_the_api(provider: object) -> bool:
 
 def _passes_on(provider: object) -> bool:
     """Return whether a provider is an SDK's, unless it is known to have no receiver, or only ones shut down."""
+    ends = _receivers(provider)
+    return (ends is None or bool(ends)) and not _has_ended(ends) and not is_of_the_api(provider)
+
+
+def _has_ended(ends: Sequence[object] | None) -> bool:
+    known = [end for end in ends or () if isinstance(end, bool)]
+    return bool(known) and all(known)
+
+
+def _receivers(provider: object) -> list[object] | None:
+    """Return whether each receiver of a provider was shut down, as it says; None: too many to look at."""
     parts, ends = [provider], list[object]()
     for part in parts:
         if str(type(part).__module__).split(".")[:2] == ["ragmeter", "adapters"]:
@@ -193,9 +208,8 @@ def _passes_on(provider: object) -> bool:
         for one in inner:
             parts.extend(one if isinstance(one, (tuple, list, dict)) else [one])
         if len(parts) > _MOST_PARTS:
-            return True
-    known = [end for end in ends if isinstance(end, bool)]
-    return bool(ends) and not (known and all(known)) and not is_of_the_api(provider)
+            return None
+    return ends
 
 
 class StraightWay(NamedTuple):

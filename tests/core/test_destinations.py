@@ -125,8 +125,27 @@ def test_a_provider_that_is_set_later_is_found(no_providers, monkeypatch):
     assert len(sdk.all_spans()) == 1
 
 
+@pytest.mark.contains_errors
+def test_scores_that_come_after_the_providers_end_are_no_exported_ones(no_providers, caplog):
+    provider = TracerProvider()
+    provider.add_span_processor(BatchSpanProcessor(InMemorySpanExporter()))
+
+    @metric
+    def slow(sample: RagSample) -> float:
+        provider.shutdown()
+        return 1.0
+
+    with RagMeter(metrics=[slow], exporters=[OpenTelemetryExporter(provider)]) as meter:
+        meter.submit(SAMPLE)
+        meter.flush(60)
+        stats = meter.stats()
+
+    assert (stats.exported, stats.dropped) == (0, {"export": 1})
+    assert "call meter.flush()" in caplog.text
+
+
 @pytest.mark.parametrize("other", ["memory", "jsonl"])
-def test_exporters_of_another_kind_need_no_provider(no_providers, other, tmp_path):
+def test_exporters_of_another_kind_need_no_provider(no_providers, other, tmp_path, caplog):
     """They get everything; what the one without a provider lost is counted under its name."""
     memory = InMemoryExporter()
     sink = memory if other == "memory" else JsonlExporter(tmp_path / "scores.jsonl")
@@ -137,6 +156,8 @@ def test_exporters_of_another_kind_need_no_provider(no_providers, other, tmp_pat
 
     assert (stats.exported, stats.dropped) == (1, {})
     assert stats.export_errors == {"OpenTelemetryExporter:no_provider": 1}
+    assert "the other exporters get every score" in caplog.text
+    assert "TracerProvider()" not in caplog.text
 
 
 def test_an_application_that_only_collects_metrics_is_delivered_to(no_providers):
