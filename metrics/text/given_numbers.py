@@ -109,6 +109,7 @@ def _number_pairs(known: Analysis) -> list[tuple[float, float]]:
 
 
 _BETWEEN_THINGS = re.compile(r",? (?:and|or|и|или) |[,;、和及]+ ?")
+_MONEY = frozenset("$ € £ jpy cny ₽ ₹ ₩ chf".split())
 _DEGREES = frozenset(("°", "°c", "°f"))
 BESIDE = 24
 """Characters around a number that may contain its unit."""
@@ -206,9 +207,10 @@ class GivenNumbers:
         return frozenset([value_and_unit(key) for one in found for key in one.keys])
 
     def contradicts(self, pairs: Sequence[tuple[str, str]]) -> bool:
-        """Return whether the texts have other amounts in all of these units."""
+        """Return whether the texts have other amounts in all of these units; of money, in any."""
         there = self._spelled_amounts.union(*[text.memoize(amounts_of) for text in self.texts])
         units = {unit for _, unit in there if unit} - _DEGREES
+        units |= _MONEY if units & _MONEY else set()
         return all(unit in units for _, unit in pairs)
 
     def _spells(self, value: str, units: frozenset[str]) -> bool:

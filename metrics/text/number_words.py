@@ -6,6 +6,7 @@
 import re
 from collections.abc import Iterable, Iterator
 from functools import cache
+from itertools import chain
 
 from .stems import CONTENT
 from .units import UNIT
@@ -116,7 +117,8 @@ def spelled_amounts(text: str) -> list[tuple[int, int, int, str]]:
 @cache
 def number_stems() -> frozenset[str | None]:
     """Return the terms of words for numbers: a text without any has no `spelled_amounts`."""
-    return frozenset(map(CONTENT.__getitem__, {*_EXACT, *_STEMS}))
+    words = filter(str.isalpha, chain.from_iterable(_WORDS.values()))
+    return frozenset(map(CONTENT.__getitem__, {*_EXACT, *_STEMS, *words}))
 
 
 def _runs(text: str) -> Iterator[tuple[int, int, str]]:
