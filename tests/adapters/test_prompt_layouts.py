@@ -253,11 +253,9 @@ def divided_in(context):
 
 @pytest.mark.parametrize("layout", SHOWN)
 def test_a_layout_that_divides_documents_shows_them_and_the_question(layout):
-    calls = [call(SHOWN[layout])]
+    shown = shown_in(("user", SHOWN[layout]))
 
-    shown = contexts_in_prompts(calls, ANSWER, asked_in(calls))
-
-    assert asked_in(calls) == QUESTION
+    assert asked_in([call(SHOWN[layout])]) == QUESTION
     assert shown.is_divided
     assert [item.text for item in shown.documents] == [ONE, TWO]
 
@@ -311,11 +309,9 @@ def test_earlier_turns_in_a_chat_template_are_history():
 
 @pytest.mark.parametrize("layout", NOT_DIVIDED)
 def test_a_layout_that_does_not_divide_shows_one_text_without_ranks(layout):
-    calls = [call(NOT_DIVIDED[layout])]
+    shown = shown_in(("user", NOT_DIVIDED[layout]))
 
-    shown = contexts_in_prompts(calls, ANSWER, asked_in(calls))
-
-    assert asked_in(calls) == QUESTION
+    assert asked_in([call(NOT_DIVIDED[layout])]) == QUESTION
     assert not shown.is_divided
     assert [item.text for item in shown.documents] in ([ONE], [f"{ONE}\n{TWO}"])
 
