@@ -112,14 +112,9 @@ _Finders = list[tuple[str, "weakref.ref[Finder]"]]
 _by_meter: weakref.WeakKeyDictionary[RagMeter, _Finders] = weakref.WeakKeyDictionary()
 
 
-def finders_of(meter: RagMeter) -> _Finders:
-    """Return the adapters of a meter, each with its framework, in the order in which they were created."""
-    return _by_meter.setdefault(meter, [])
-
-
 def register(meter: RagMeter, framework: str, finder: Finder) -> _Finders:
     """Let the other frameworks' requests of a meter be found by `finder`; return all finders."""
-    finders = finders_of(meter)
+    finders = _by_meter.setdefault(meter, [])
     finders.append((framework, weakref.ref(finder)))
     finders[:] = [one for one in finders if one[1]() is not None]
     return finders

@@ -39,7 +39,8 @@ def end_retrieval(frame: Frame, result: Any, mode: TextMode) -> None:
     if isinstance(result, (list, tuple)):
         nodes = snapshot_nodes(result, mode)
         if describe_tools(nodes) and not frame.is_root:
-            frame.request.forget_retrieval(note)
+            if note in frame.request.retrievals:
+                frame.request.retrievals.remove(note)
             return
         frame.request.hold_nodes(nodes)
     if note is None:

@@ -347,11 +347,6 @@ class LlamaRequest(Notes):
             self.retrievals.append(note)
         return True
 
-    def forget_retrieval(self, note: RetrievalNote | None) -> None:
-        """Remove the record of a retriever call."""
-        if note in self.retrievals:
-            self.retrievals.remove(note)
-
     def found_by_itself(self, note: RetrievalNote, owner: RecentRetrievals) -> LoneRetrieval | None:
         """Record this retrieval's nodes for later calls in this context; None if it found none."""
         if self.within is not None:

@@ -281,11 +281,8 @@ def _metadata_in(attributes: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
 
 def _model_in(spans: Sequence[SpanRecord]) -> dict[str, str]:
     """Return the model that was called last, which answered."""
-    for span in sorted(spans, key=lambda one: -one.ended_ns):
-        found = _first([span.attributes], _MODEL)
-        if found is not None:
-            return {"model": found}
-    return {}
+    found = (_first([span.attributes], _MODEL) for span in sorted(spans, key=lambda one: -one.ended_ns))
+    return next(({"model": name} for name in found if name is not None), {})
 
 
 def _first(attributes: Iterable[Mapping[str, Any]], keys: Iterable[str]) -> str | None:

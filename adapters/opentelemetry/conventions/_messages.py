@@ -174,7 +174,13 @@ def _older(span: SpanRecord, side: str, role: str) -> list[tuple[str, str]]:
             texts: Sequence[Any] = value if isinstance(value, (list, tuple)) else [value]
             plain = [text for text in texts if isinstance(text, str) and text.strip()]
             if plain:
-                return [_by_prefix(text, role) for text in plain]
+                # Some emitters begin a text with its role.
+                return [
+                    (match[1].replace("human", "user"), text[match.end() :])
+                    if (match := _PREFIX.match(text)) is not None
+                    else (role, text)
+                    for text in plain
+                ]
             said = answer_in(value) if side == "completion" else None
             if said is not None:
                 return [(role, said)]
@@ -196,12 +202,6 @@ def _printed_messages(value: Any) -> list[tuple[str, str]]:
         if end > 0:
             found.append((_PRINTED_ROLES.get(name, "tool"), text[:end]))
     return found
-
-
-def _by_prefix(text: str, role: str) -> tuple[str, str]:
-    """Return the message of a text that may begin with its role, as some emitters write prompts."""
-    match = _PREFIX.match(text)
-    return (role, text) if match is None else (match[1].replace("human", "user"), text[match.end() :])
 
 
 def _value_in(note: LogNote, key: str) -> object:
