@@ -27,6 +27,8 @@ _HAN_FRAMING = read_pattern("framing.han_framing")
 _LIST_MARK = read_pattern("framing.list_mark")
 _LABELS = read_pattern("framing.labels")
 """Numbers that only enumerate: of a step, a passage; and round the clock."""
+_HAN_DENYING = frozenset("不没未无")
+"""Characters that claim something beside any other."""
 _SHORT_NUMBER = re.compile("[0-9](?<![0-9]{2})[0-9]{0,2}(?![0-9])")
 """A number that may be one; begins with a digit, so that the search jumps to them."""
 _LISTED = re.compile(r"(?<![^\s:;,.：；，。])[(（]?(\d{1,2})[.)、）．](?![\d)])")
@@ -166,6 +168,6 @@ def claim_terms(known: Analysis) -> list[list[str]]:
         own = terms if text == sentence else terms_of_line(text)
         said = [term for term in own if term not in words.claimless]
         if has_han(text):
-            said = [term for term in said if HAN_GRAMMAR.isdisjoint(term)] or said
+            said = [term for term in said if HAN_GRAMMAR.isdisjoint(term) or _HAN_DENYING & {*term}] or said
         found.append([] if words.replies.issuperset(said) else said)
     return found

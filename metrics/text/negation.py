@@ -31,6 +31,8 @@ for _meaning, _words in read_entries("opposites").items():
     _DENYING.update(dict.fromkeys(_words[_at + 1 :], _meaning))
 _HAN_WORDS = sorted((word for word in (*_DENYING, *_MEANING) if has_han(word)), key=len, reverse=True)
 _WORD = re.compile(f"(?i){'|'.join(_HAN_WORDS)}|[a-zа-я]{{4,}}")
+_LIMITS = read_pattern("negation.limits")
+"""Words that say when and where something holds: open until five is closed after five."""
 _CLAUSES = read_pattern("negation.clauses")
 _SUPPOSED = read_pattern("negation.supposed")
 """Signs that a sentence is not a plain statement."""
@@ -116,6 +118,7 @@ class _Clause(NamedTuple):
     denied: bool
     across: frozenset[str]
     """Pairs of Han across the negation, which the opposite has: 上允 of 上不允许."""
+    limits: frozenset[str]
 
 
 def _may_deny(text: str) -> bool:
@@ -163,6 +166,7 @@ def _clause(text: str) -> _Clause:
         frozenset(terms_of_line(bare)) - dropped - _AUXILIARY,
         (bare != plain) != (opposed % 2 == 1),
         frozenset(across),
+        frozenset(map(str.lower, _LIMITS.findall(text))),
     )
 
 
@@ -182,7 +186,7 @@ def _like(
             clauses = clauses_in(sentence)
             for clause in clauses:
                 there = clause.terms
-                if len(there) > len(terms) + (1 if clause.denied else 2):
+                if len(there) > len(terms) + (1 if clause.denied else 2) or clause.limits != said.limits:
                     continue
                 if len(terms) < _LEAST and (len(clauses) > 1 or there - terms - said.across):
                     continue
