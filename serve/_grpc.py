@@ -11,6 +11,7 @@ import time
 from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -199,52 +200,44 @@ class _UnknownMethod(grpc.GenericRpcHandler):  # type: ignore[misc]
         return grpc.stream_unary_rpc_method_handler(refuse)
 
 
+@dataclass(frozen=True)
 class _Export:
-    def __init__(
-        self,
-        intake: Intake,
-        signal: Signal | None,
-        counts: Counts,
-        readers: Readers,
-        bodies: _Bodies,
-        access: Access,
-    ) -> None:
-        self._access = access
-        self._intake = intake
-        self._signal: Signal | None = signal
-        self._counts = counts
-        self._readers = readers
-        self._bodies = bodies
+    intake: Intake
+    signal: Signal | None
+    counts: Counts
+    readers: Readers
+    bodies: _Bodies
+    access: Access
 
     def __call__(self, coming: Iterator[bytes], context: grpc.ServicerContext) -> bytes:
-        _admit(context, self._access, self._counts)
+        _admit(context, self.access, self.counts)
         try:
             answer = self._answer(coming, context)
         except RagmeterError as error:
             self._refuse(context, error)
             return b""  # not reached: `abort` raises
-        self._counts.export("accepted" if self._signal is not None else "metrics")
+        self.counts.export("accepted" if self.signal is not None else "metrics")
         return bytes(answer.SerializeToString())
 
     def _answer(self, coming: Iterator[bytes], context: grpc.ServicerContext) -> Answer:
-        why = self._intake.busy() or self._readers.why_not()
+        why = self.intake.busy() or self.readers.why_not()
         if why is not None:
             raise BusyError(why)  # known without receiving the body
-        body = self._bodies.receive(coming, context)
+        body = self.bodies.receive(coming, context)
         try:
-            return self._readers.read(partial(answer_to, self._intake, self._signal, body))
+            return self.readers.read(partial(answer_to, self.intake, self.signal, body))
         finally:
-            self._bodies.release(body)
+            self.bodies.release(body)
 
     def refuse(self, _: object, context: grpc.ServicerContext) -> bytes:
         """Refuse a call without receiving its body: too many are in progress."""
-        _admit(context, self._access, self._counts)
+        _admit(context, self.access, self.counts)
         self._refuse(context, BusyError("too many calls at once"))
         return b""  # not reached, as above
 
     def _refuse(self, context: grpc.ServicerContext, error: RagmeterError) -> None:
         if isinstance(error, BusyError):
-            self._counts.busy(str(error))
+            self.counts.busy(str(error))
             _try_later(context, str(error))
         outcome, code = "malformed", grpc.StatusCode.INVALID_ARGUMENT
         if isinstance(error, TooLargeError):
@@ -254,7 +247,7 @@ class _Export:
             outcome = "broken_off"
         if isinstance(error, FailedError):
             outcome, code = "error", grpc.StatusCode.INTERNAL
-        self._counts.export(outcome)
+        self.counts.export(outcome)
         context.abort(code, str(error))
 
 

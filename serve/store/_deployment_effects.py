@@ -225,7 +225,7 @@ def parts_of(
     sides: tuple[dict[str, dict[str, Counter[bool]]], ...] = ({}, {})
     for side, counted in zip(sides, (after, before), strict=True):
         for one, n in counted:
-            for name, value in one.all_parts() if one.verdict else ():
+            for name, value in (("workflow", one.workflow), *one.parts.items()) if one.verdict else ():
                 if value:
                     side.setdefault(name, {}).setdefault(value, Counter())[one.verdict == "bad"] += n
     best: tuple[float, str] = (0.0, "")

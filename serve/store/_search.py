@@ -24,7 +24,9 @@ def with_part(
 ) -> tuple[Cells, Sequence[Part]]:
     """Return the sums of a time and of its parts, extended by those of the wanted segment if they lack it."""
     segment = wanted.segment
-    if not segment or not parts or _is_in(segment, distinct):
+    name, _, value = (segment or "").partition(":")
+    is_counted = value in distinct.get(name, ()) or (name in distinct.named and value == OTHER)
+    if not segment or not parts or is_counted:
         return whole, parts
     condition, given = where_of(wanted, (parts[0][0], parts[-1][1]), database)
     found = database.execute(
@@ -45,8 +47,3 @@ def with_part(
             together.add(cells)
         counted.append((began, ended, cells))
     return together, counted
-
-
-def _is_in(segment: str, distinct: DistinctSegments) -> bool:
-    name, _, value = segment.partition(":")
-    return value in distinct.get(name, ()) or (name in distinct.named and value == OTHER)

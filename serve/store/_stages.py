@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Any
+from math import inf
 
 from ragmeter.exporters._format import clean
 from ragmeter.metrics import RagSample, RetrievedContext
@@ -125,7 +125,11 @@ def stages_of(text: str | None) -> tuple[tuple[StageView, ...], tuple[DocumentVi
         StageView(kind=kind, name=name, documents=None if places is None else len(places))
         for kind, name, places in stages
     )
-    return views, tuple(sorted(documents, key=_by_rank))
+    in_order = sorted(
+        documents,
+        key=lambda one: [inf if at is None else at for at in (one.prompt, one.reranked, one.retrieved)],
+    )
+    return views, tuple(in_order)
 
 
 def documents_of(documents: Iterable[DocumentView], marked: Evidence | None) -> tuple[DocumentView, ...]:
@@ -134,8 +138,3 @@ def documents_of(documents: Iterable[DocumentView], marked: Evidence | None) -> 
         return tuple(documents)
     carrying = {chunk for one in marked.answer if one.support != "missing" for chunk, _ in one.supporters}
     return tuple(replace(one, in_answer=one.prompt is not None and one.prompt in carrying) for one in documents)
-
-
-def _by_rank(document: DocumentView) -> tuple[Any, ...]:
-    given = (document.prompt, document.reranked, document.retrieved)
-    return tuple(float("inf") if rank is None else rank for rank in given)

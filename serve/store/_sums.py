@@ -63,7 +63,7 @@ class Sums:
         whole = Cells()
         shared = keep.shared
         newest = _newest_slot(database, until_ms)
-        hours = _whole_hours(newest, from_ms, until_ms) or ()
+        hours = self.settled_hours(database, from_ms, until_ms) or ()
         moments = {from_ms, until_ms, *hours, min(until_ms, max(from_ms, newest * SLOT_MS))}
         for since, until in pairwise(sorted(moments)):
             if until <= newest * SLOT_MS:
@@ -92,7 +92,9 @@ class Sums:
 
     def settled_hours(self, database: Database, from_ms: int, until_ms: int) -> tuple[int, int] | None:
         """Return beginning and end of the whole hours before the newest one, or None if they are few."""
-        return _whole_hours(_newest_slot(database, until_ms), from_ms, until_ms)
+        newest = _newest_slot(database, until_ms)
+        first, end = -(-from_ms // HOUR_MS), min(newest // SLOTS, until_ms // HOUR_MS)
+        return (first * HOUR_MS, end * HOUR_MS) if end - first >= _TOGETHER else None
 
     def day_before(self, database: Database, at_ms: int, keep: Keep = ALL) -> Cells:
         """Return the sums of the day before a moment, in whole hours; in a store's first hour, in slots."""
@@ -243,11 +245,6 @@ def _newest_slot(database: Database, until_ms: int) -> int:
         "SELECT max(slot) FROM slot WHERE slot < ?", (-(-until_ms // SLOT_MS),)
     ).fetchone()
     return newest or 0
-
-
-def _whole_hours(newest: int, from_ms: int, until_ms: int) -> tuple[int, int] | None:
-    first, end = -(-from_ms // HOUR_MS), min(newest // SLOTS, until_ms // HOUR_MS)
-    return (first * HOUR_MS, end * HOUR_MS) if end - first >= _TOGETHER else None
 
 
 def _has_summed_slots(database: Database, hour: int) -> bool:

@@ -45,11 +45,6 @@ class Alike(NamedTuple):
         parts = self.parts
         return parts.get(name) or parts.get(short) or parts.get(f"metadata.{short}") or ""
 
-    def all_parts(self) -> Iterator[tuple[str, str]]:
-        """Yield the requests' workflow and segments."""
-        yield "workflow", self.workflow
-        yield from self.parts.items()
-
 
 class VerdictBins:
     """Numbers of requests by time and verdict."""

@@ -38,15 +38,14 @@ def post(server, content, media_type=PROTOBUF, path="/v1/traces", **headers):
     )
 
 
-def status_of(answer):
-    """The ``google.rpc.Status`` that an error must be answered with."""
-    status = Status()
+def said_in(answer, message=None):
+    """The message of an answer: ``google.rpc.Status``, with which an error must be answered, or another."""
+    message = Status() if message is None else message
     if answer.headers["content-type"].startswith(JSON):
-        Parse(answer.content, status)
-    else:
-        assert answer.headers["content-type"] == PROTOBUF
-        status.ParseFromString(answer.content)
-    return status
+        return Parse(answer.content, message)
+    assert answer.headers["content-type"] == PROTOBUF
+    message.ParseFromString(answer.content)
+    return message
 
 
 @pytest.mark.parametrize("encoding", ["", "identity", "gzip", "x-gzip", "deflate"])
@@ -105,7 +104,7 @@ def test_what_is_malformed_is_refused_with_a_reason(server, media_type, content,
     answer = post(server, content, media_type, path)
 
     assert answer.status_code == 400
-    status = status_of(answer)
+    status = said_in(answer)
     assert status.code == 3
     assert status.message.startswith("no ")
     assert "Retry-After" not in answer.headers
@@ -125,11 +124,7 @@ def test_spans_without_a_usable_id_are_refused_alone(server, media_type):
 
     answer = post(server, content, media_type)
 
-    said = ExportTraceServiceResponse()
-    if media_type == JSON:
-        Parse(answer.content, said)
-    else:
-        said.ParseFromString(answer.content)
+    said = said_in(answer, ExportTraceServiceResponse())
     assert answer.status_code == 200
     assert said.partial_success.rejected_spans == 3
     assert "id" in said.partial_success.error_message
@@ -149,7 +144,7 @@ def test_another_media_type_is_refused(server, media_type):
     answer = post(server, BODY, media_type)
 
     assert answer.status_code == 415
-    assert JSON in status_of(answer).message
+    assert JSON in said_in(answer).message
 
 
 @pytest.mark.parametrize("path", ["/v1/traces", "/v1/logs", "/v1/metrics"])
@@ -176,7 +171,7 @@ def test_otlp_at_another_path_is_refused_with_the_right_one(server, path, media_
     answer = post(server, BODY, media_type, path)
 
     assert answer.status_code == 404
-    assert f"/v1/traces, /v1/logs, /v1/metrics, not at {path}:" in status_of(answer).message
+    assert f"/v1/traces, /v1/logs, /v1/metrics, not at {path}:" in said_in(answer).message
     assert server.stats()["exports"]["otlp_path"] == before + 1
 
 
@@ -202,7 +197,7 @@ def test_a_body_that_is_not_packed_as_it_says_is_malformed(server, encoding, bod
     answer = post(server, body, content_encoding=encoding)
 
     assert answer.status_code == 400
-    assert "as Content-Type says, packed as Content-Encoding says" in status_of(answer).message
+    assert "as Content-Type says, packed as Content-Encoding says" in said_in(answer).message
 
 
 @pytest.mark.parametrize(
@@ -218,7 +213,7 @@ def test_a_body_beyond_the_limit_is_refused_packed_or_not(server, encoding, body
     answer = post(server, body, content_encoding=encoding)
 
     assert answer.status_code == 413
-    assert "smaller batches" in status_of(answer).message
+    assert "smaller batches" in said_in(answer).message
     assert "Retry-After" not in answer.headers
 
 
@@ -294,11 +289,7 @@ def test_metrics_are_passed_over_and_the_answer_says_so(server, media_type):
 
     answer = post(server, content, media_type, "/v1/metrics")
 
-    said = ExportMetricsServiceResponse()
-    if media_type == JSON:
-        Parse(answer.content, said)
-    else:
-        said.ParseFromString(answer.content)
+    said = said_in(answer, ExportMetricsServiceResponse())
     assert answer.status_code == 200
     assert said.partial_success.rejected_data_points == 2
     assert "no metrics" in said.partial_success.error_message
