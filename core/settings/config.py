@@ -23,14 +23,7 @@ from .options import PREFIXES
 
 PREFIX, _OTEL_PREFIX = PREFIXES
 
-_OF_COMMANDS = (
-    "RAGMETER_DEMO_MODEL",
-    "RAGMETER_DOCTOR",
-    "RAGMETER_SERVE_STORE",
-    "RAGMETER_SERVE_TOKEN",
-    "RAGMETER_SERVE_VIEW_TOKEN",
-    "RAGMETER_STARTUP",
-)
+_OF_COMMANDS = "DEMO_MODEL DOCTOR SERVE_STORE SERVE_TOKEN SERVE_VIEW_TOKEN STARTUP".split()
 """Variables that are no settings: commands read them."""
 _WITH_A_MODEL: Mapping[str, tuple[str, ...]] = {
     "judge_model": ("OpenAIJudge", "JudgeBudget", "SharedBudget"),
@@ -313,11 +306,12 @@ def naming(*fields: str, hidden: bool = False) -> Iterator[None]:
 
 def without_effect(settings: Settings) -> Iterator[tuple[str, str, str]]:
     """Yield each variable that is set and changes nothing, why, and what to do."""
-    known = [*(PREFIX + field.upper() for field in Settings.model_fields), *_OF_COMMANDS]
+    known = [*map(str.upper, Settings.model_fields), *_OF_COMMANDS]
     for name in sorted(os.environ):
-        if name.startswith(PREFIX) and name not in known and not name.startswith("RAGMETER_TEST_"):
-            close = get_close_matches(name, known, 1)
-            fix = f"did you mean {close[0]}?" if close else "check its spelling, or unset it"
+        bare = name.removeprefix(PREFIX)
+        if bare != name and bare not in known and not bare.startswith("TEST_"):
+            close = get_close_matches(bare, known, 1)
+            fix = f"did you mean {PREFIX}{close[0]}?" if close else "check its spelling, or unset it"
             yield name, "no such setting: it has no effect", fix
     for model, kinds in _WITH_A_MODEL.items():
         lone = [one for kind in kinds for one in fields_of(kind) if one in settings.model_fields_set]

@@ -138,6 +138,7 @@ def test_what_only_the_meter_can_check_names_the_variable_too(monkeypatch, varia
         ("RAGMETER_SAMPEL_RATE", "no such setting: it has no effect; did you mean RAGMETER_SAMPLE_RATE?"),
         ("RAGMETER_SERVE_TOKN", "no such setting: it has no effect; did you mean RAGMETER_SERVE_TOKEN?"),
         ("RAGMETER_SERVE_TOKEN", None),
+        ("RAGMETER_LOG", "no such setting: it has no effect; check its spelling, or unset it"),
         ("RAGMETER_JUDGE_BASE_URL", "without effect; set RAGMETER_JUDGE_MODEL, too"),
     ],
 )
