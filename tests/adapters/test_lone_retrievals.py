@@ -94,7 +94,8 @@ def two_retrievers(config: Any) -> None:
 
 
 def retrievers_side_by_side(config: Any) -> None:
-    both = RunnableParallel(one=retriever("card"), two=retriever("fee")).invoke(QUESTION, config)
+    branches = RunnableParallel(one=retriever("card"), two=retriever("fee"))
+    both = branches.invoke(QUESTION, {**config, "max_concurrency": 1})  # always in this order
     answering().invoke(pasted(both["one"] + both["two"]), config)
 
 
