@@ -24,10 +24,10 @@ class TextsOnSpans implements ObservationFilter {
         && call.getResponse().getResult() != null) {
       var sent = call.getRequest().getInstructions().stream().map(TextsOnSpans::row).toList();
       var said = call.getResponse().getResult().getOutput().getText();
-      write(seen, "gen_ai.prompt", json(sent));
+      write(seen, "gen_ai.prompt", JsonParser.toJson(sent)); // deprecated in 2: new JsonHelper().toJson(sent)
       write(seen, "gen_ai.completion", said == null ? "" : said);
     } else if (seen instanceof VectorStoreObservationContext search && search.getQueryResponse() != null) {
-      write(seen, "db.vector.query.response.documents", json(search.getQueryResponse()));
+      write(seen, "db.vector.query.response.documents", JsonParser.toJson(search.getQueryResponse()));
     } else if (seen instanceof ToolCallingObservationContext tool && tool.getToolCallResult() != null) {
       write(seen, "gen_ai.tool.name", tool.getToolDefinition().name());
       write(seen, "gen_ai.tool.call.result", tool.getToolCallResult());
@@ -40,11 +40,6 @@ class TextsOnSpans implements ObservationFilter {
         ? results.getResponses().stream().map(ToolResponse::responseData).collect(Collectors.joining("\n\n"))
         : message.getText();
     return Map.of("role", message.getMessageType().getValue(), "content", text == null ? "" : text);
-  }
-
-  private static String json(Object value) {
-    // From Spring AI 2 on JsonParser is deprecated; new JsonHelper().toJson writes the same.
-    return JsonParser.toJson(value);
   }
 
   private static void write(Observation.Context seen, String name, String value) {

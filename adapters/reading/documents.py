@@ -87,7 +87,8 @@ def _document(value: Any, depth: int) -> Document | None:
             inner = _document(fields[key], depth + 1)
             score = _first_number(fields)
             return inner if inner is None or score is None else inner._replace(score=score)
-    text, identity = _first_text(fields), _first_id(fields)
+    text = _first_text(fields)
+    identity = next((str(fields[key]) for key in _ID_KEYS if isinstance(fields.get(key), (str, int))), None)
     if text is None:  # a hit of a store: its record beside its id and score
         held = (_first_text(mapping_of(fields.get(key))) for key in _RECORD_KEYS)
         text = next(filter(None, held), None)
@@ -116,10 +117,6 @@ def _first_text(fields: Mapping[str, Any]) -> str | None:
         if isinstance(value, str):
             return value
     return None
-
-
-def _first_id(fields: Mapping[str, Any]) -> str | None:
-    return next((str(fields[key]) for key in _ID_KEYS if isinstance(fields.get(key), (str, int))), None)
 
 
 def _first_number(fields: Mapping[str, Any]) -> float | None:

@@ -31,8 +31,7 @@ _LITERAL = re.compile(r"""\[[\[{'"(\]]|\{['"]|\(['"{)]|[\[(]+[A-Z]\w*\([a-z_]\w*
 _JAVA = re.compile(r"\[?[A-Z]\w* ?\{ ?\w+ ?= ?\S")
 _JAVA_TEXT = re.compile(r"""(?:\bid='([^']*)', |\bscore = ([\d.]+), embedded = \w+ \{ )?\btext ?= ?["']""")
 _JAVA_END = re.compile(
-    r"""["'](?:, media='\w*')?,? metadata ?= ?\{([^{}]*)\}"""
-    r"""(?: \}, metadata = \{[^{}]*\bSCORE=|, score=)?([\d.]+)?"""
+    r"""["'](?:, media='\w*')?,? metadata ?= ?\{[^{}]*\}(?:[^{}]*\{[^{}]*\bSCORE=|, score=)?([\d.]+)?"""
 )
 """Around a text of a document of Spring AI or LangChain4j, as printed: signs within it are not escaped."""
 
@@ -44,10 +43,8 @@ def _java_documents(value: str) -> list[dict[str, Any]]:
         end = _JAVA_END.search(rest)
         if end is None:
             return []
-        score = end[2] or first
-        pairs = (field.partition("=") for field in end[1].split(", "))
-        row = {"id": identity, "text": rest[: end.start()], "metadata": {key: value for key, _, value in pairs}}
-        found.append({**row, "score": score and float(score)})
+        score = end[1] or first
+        found.append({"id": identity, "text": rest[: end.start()], "score": score and float(score)})
     return found
 
 

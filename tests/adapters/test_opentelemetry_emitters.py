@@ -130,19 +130,6 @@ def test_a_tool_without_a_recorded_result_has_found_something_unknown(call):
 
 
 @pytest.mark.parametrize(
-    "attributes",
-    [
-        {"llm.request.type": "chat", "gen_ai.system": "Ollama", "gen_ai.request.model": "m"},
-        {"gen_ai.operation.name": "acompletion", "gen_ai.request.model": "m"},
-    ],
-)
-def test_a_call_of_a_model_without_texts_and_tokens_is_one(attributes):
-    [one] = read_trace([span(1, None, "call", attributes=attributes)]).unheard
-
-    assert one.reason == "content_off"
-
-
-@pytest.mark.parametrize(
     ("scope", "switch"),
     [
         ("opentelemetry.instrumentation.openai.v1", "TRACELOOP_TRACE_CONTENT"),
@@ -151,6 +138,7 @@ def test_a_call_of_a_model_without_texts_and_tokens_is_one(attributes):
         ("opentelemetry.instrumentation.qdrant", "trace the function around it"),
         ("opentelemetry.instrumentation.openai_v2", "GENAI_CAPTURE_MESSAGE_CONTENT=true, and send log records"),
         ("opentelemetry.instrumentation.genai.langchain", "GENAI_CAPTURE_MESSAGE_CONTENT=SPAN_ONLY"),
+        ("io.quarkus.opentelemetry", "include-tool-result"),
     ],
 )
 def test_the_switch_is_the_one_that_the_instrumentation_obeys(scope, switch):

@@ -192,9 +192,8 @@ class AnySpan(Reader):
             return fields.kind
         if any(key in attributes for key in _TOOLS):
             return "tool"
-        if sent_in(span) or (fields.has_model and ("prompt" in fields.given or "messages" in fields.given)):
-            return "model"
-        if fields.has_model and ("request" in fields.given or "response" in fields.out):
+        called = {"prompt", "messages", "request"} & fields.given.keys() or "response" in fields.out
+        if sent_in(span) or (fields.has_model and called):
             return "model"
         listed = any(
             documents_in(value) is not None and (word in DOCUMENTS or _RETRIEVES.search(span.name) is not None)

@@ -36,6 +36,7 @@ _ROLES: Mapping[str, Role] = {
 _ANY = AnySpan()
 _VARIABLE = "gen_ai.prompt.variable."
 _RECORDS = "gen_ai.memory.records"
+_OUTPUTS = "gen_ai.output.messages"
 
 
 class GenAI(Reader):
@@ -44,7 +45,7 @@ class GenAI(Reader):
     name = "gen_ai"
     switch = "set OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT=SPAN_ONLY"
     input_key = "gen_ai.input.messages"
-    output_key = "gen_ai.output.messages"
+    output_key = _OUTPUTS
 
     def role(self, span: SpanRecord) -> Role | None:
         operation = span.attributes.get(_OPERATION)
@@ -55,8 +56,9 @@ class GenAI(Reader):
 
     def question(self, span: SpanRecord) -> str | None:
         asked = last_of(sent_in(span), "user")
-        # The input of a chain is JSON there.
-        return None if asked is None else question_in(opened(asked))
+        if asked is None:
+            return _ANY.question(span) if self.role(span) == "step" else None
+        return question_in(opened(asked))  # the input of a chain is JSON there
 
     def query(self, span: SpanRecord) -> str | None:
         query = span.attributes.get("gen_ai.retrieval.query.text")
@@ -66,7 +68,9 @@ class GenAI(Reader):
 
     def answer(self, span: SpanRecord) -> str | None:
         # The text of all steps is in one message, before the tools' calls and results.
-        return said_in(span)
+        said = said_in(span)
+        is_own = self.role(span) == "step" and _OUTPUTS not in span.attributes
+        return _ANY.answer(span) if said is None and is_own else said
 
     def prompt(self, span: SpanRecord) -> list[tuple[str, str]]:
         return sent_in(span)

@@ -37,9 +37,12 @@ def holds_content(name: str) -> bool:
 
 def holds_messages(note: LogNote) -> bool:
     """Return whether a log record contains a model's input or reply."""
-    return holds_content(_event_of(note)) or any(
-        _value_in(note, key) is not None for key in ("gen_ai.input.messages", "gen_ai.output.messages")
-    )
+    return holds_content(_event_of(note)) or not {_SENT, _SAID}.isdisjoint(_given_in(note))
+
+
+def _given_in(note: LogNote) -> Mapping[str, Any]:
+    body = note.body if isinstance(note.body, dict) else {"content": note.body}
+    return {**note.attributes, **{key: item for key, item in body.items() if item is not None}}
 
 
 def _event_of(note: LogNote) -> str:
@@ -51,9 +54,7 @@ def with_logs(spans: Iterable[SpanRecord], logs: Iterable[LogNote]) -> Iterable[
     notes: dict[str, list[SpanNote]] = {}
     for note in logs:
         if holds_messages(note):
-            body = note.body if isinstance(note.body, dict) else {"content": note.body}
-            given = {**note.attributes, **{key: item for key, item in body.items() if item is not None}}
-            notes.setdefault(note.span_id, []).append(SpanNote(_event_of(note), given))
+            notes.setdefault(note.span_id, []).append(SpanNote(_event_of(note), _given_in(note)))
     if not notes:
         return spans
     return [
@@ -144,8 +145,6 @@ def _message(role: str, given: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 def _instructions(home: Mapping[str, Any]) -> list[str]:
     system = opened(home.get("gen_ai.system_instructions"))
-    if isinstance(system, str):
-        return [system]
     return [text for _, text in messages_in([{"role": "system", "content": system}])] if system else []
 
 
@@ -202,9 +201,3 @@ def _printed_messages(value: Any) -> list[tuple[str, str]]:
         if end > 0:
             found.append((_PRINTED_ROLES.get(name, "tool"), text[:end]))
     return found
-
-
-def _value_in(note: LogNote, key: str) -> object:
-    if key in note.attributes:
-        return note.attributes[key]
-    return note.body.get(key) if isinstance(note.body, dict) else None

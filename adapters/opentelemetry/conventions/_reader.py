@@ -164,6 +164,4 @@ def reported_documents(
     found = documents_in(literal_in(value))
     if found is None:
         return Documents(missing="truncated" if is_broken(value) else unread)
-    if any(item.hidden for item in found):
-        return Documents(found, "redacted")
-    return Documents(found)
+    return Documents(found, "redacted" if any(item.hidden for item in found) else None)
