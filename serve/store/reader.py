@@ -183,7 +183,11 @@ class Reader:
                     lambda score: objectives.of(score, filters.workflow),
                 )
             first = {(one.service, one.name): one for one in reversed(found)}
+            ahead = 0
             if filters.until_ms is None:
+                (ahead,) = database.execute(
+                    "SELECT count(*) FROM request WHERE at >= ?", (until_ms,)
+                ).fetchone()
                 # Until now, or slightly later if a sender's clock is ahead.
                 (last,) = database.execute("SELECT max(at) FROM request WHERE at < ?", (until_ms,)).fetchone()
                 until_ms = max(from_ms, self._now_ms(), (last or 0) + 1)
@@ -205,6 +209,7 @@ class Reader:
                 workflows=whole.by_name("workflow"),
                 segments=whole.segments(distinct),
                 last_ms=_last_ms(database),
+                ahead=ahead,
             )
 
     def services(self, filters: Filters) -> Mapping[str, int]:

@@ -534,6 +534,8 @@ class Overview:
     """Requests by workflow."""
     others: tuple[ScoreSummary, ...] = ()
     """The same scores measured by other judges, or other versions of a formula, in the same order."""
+    ahead: int = 0
+    """Requests of the future, by a sender's wrong clock or time zone: in no list until their time has come."""
 
     @property
     def measured(self) -> tuple[ScoreSummary, ...]:

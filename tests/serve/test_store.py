@@ -321,6 +321,15 @@ def test_hours_that_are_not_added_up_yet_are_the_same_points_of_a_trend(runs, fr
         assert points(kept) == before
 
 
+def test_what_a_sender_with_a_wrong_clock_dates_ahead_is_counted(runs, fresh):
+    now = 1_800_000_000.0
+    with store(fresh(), clock=lambda: now) as kept:
+        kept.export([moved(runs[0], "now", now - 60), moved(runs[1], "later", now + 2 * HOUR_S)])
+        overview = kept.reader().overview()
+
+        assert (overview.requests, overview.ahead) == (1, 1)
+
+
 def test_what_was_added_up_is_what_was_counted(runs, fresh):
     """In the five minutes after it came, with what comes late, and after its hour; also once opened again."""
     now, place = [1_800_000_000.0], fresh()

@@ -294,6 +294,11 @@ class TestOverview:
 
         assert "Nothing came in this time" in seen(client(none, changes=lambda: ()).get("/"))
 
+    def test_requests_of_the_future_are_said(self):
+        ahead = FrozenReader(replace(EMPTY, last_ms=1, ahead=7))
+
+        assert "begin more than an hour from now: 7" in seen(client(ahead, changes=lambda: ()).get("/"))
+
     def test_no_text(self):
         without = FrozenReader(
             replace(OVERVIEW, without_text=360), rows=(row(question=None), row(question=None, trace_id=None))
