@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 from ragmeter.adapters.opentelemetry import RetrievalTool
 from ragmeter.adapters.opentelemetry._accounts import Accounts, account_of, notes_of_unread
+from ragmeter.adapters.opentelemetry._earlier import EarlierRetrievals
 from ragmeter.adapters.opentelemetry._repeats import RecentRequests
 from ragmeter.adapters.opentelemetry.assembly import AssembledTrace, TraceAssembler
 from ragmeter.adapters.opentelemetry.build import is_scorable, sample_of
@@ -130,13 +131,15 @@ def read_recording(files: Iterable[Path], tools: Sequence[RetrievalTool] = ()) -
         tools: The tools that retrieve.
     """
     recording = Recording()
-    templates, recent = PromptTemplates(), RecentRequests()
+    templates, recent, earlier = PromptTemplates(), RecentRequests(), EarlierRetrievals()
     traces: list[tuple[int, list[FoundRequest]]] = []
 
     def found_in(trace: AssembledTrace) -> None:
         requests, unheard = read_trace(
-            trace.spans, trace.logs, tools, templates, repeats=trace.repeats, recent=recent
+            trace.spans, trace.logs, tools, templates, repeats=trace.repeats, recent=recent, earlier=earlier
         )
+        for found in requests:
+            earlier.note(found)
         if requests:
             traces.append((min(span.started_ns for span in trace.spans), requests))
         others = [span for span in trace.spans if span.scope != OWN_SCOPE]
@@ -156,7 +159,9 @@ def read_recording(files: Iterable[Path], tools: Sequence[RetrievalTool] = ()) -
             assembler.add(part.spans, part.logs)
     assembler.drain()
     traces.sort(key=lambda item: item[0])
-    recording.requests = [found for _, requests in traces for found in requests]
+    every = [found for _, requests in traces for found in requests]
+    joined = {alone.run_id for found in every for alone in found.earlier}
+    recording.requests = [found for found in every if found.key not in joined]
     return recording
 
 

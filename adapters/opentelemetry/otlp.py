@@ -113,18 +113,18 @@ def read_protobuf(body: bytes) -> ExportedRecords:
     Raises:
         MalformedError: It is neither.
     """
-    reason: MalformedError | None = None
+    reasons: list[MalformedError] = []
     for signal in _REQUESTS:
         try:
             found = received_in(parse_protobuf(signal, body))
         except MalformedError as error:
-            reason = error
+            reasons.append(error)
             continue
         # Both have the same frame; parsed as the other one, the ids are not in their places.
         if found.spans or found.logs or not body:
             return found
-    if reason is not None:
-        raise reason
+    if len(reasons) == len(_REQUESTS):
+        raise reasons[0]
     raise MalformedError("neither spans nor log records with the ids of spans are in it")
 
 

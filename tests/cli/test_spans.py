@@ -16,6 +16,8 @@ KEYS = [
 ]  # fmt: skip
 FULL = RECORDED / "openinference-langchain-py/reranked/001.traces.pb"
 
+KIND = "openinference.span.kind"
+
 
 def _run(*arguments):
     result = CliRunner().invoke(app, ["spans", *map(str, arguments)])
@@ -130,6 +132,28 @@ def test_what_is_made_ready_before_requests_lacks_nothing(tmp_path, key, value, 
     rows, _ = _run(path, "--explain")
 
     assert [cause["reason"] for row in rows for cause in row["causes"]] == reasons
+
+
+def test_a_retrieval_and_a_call_of_another_trace_that_is_sent_its_documents_are_one_line(tmp_path):
+    rain = "Rain falls when drops in a cloud grow too heavy for the air to carry them."
+    made = [
+        ("1", 1, {KIND: "RETRIEVER", "input.value": "Why?", "retrieval.documents.0.document.content": rain}),
+        ("2", 3, {KIND: "LLM", "input.value": f"Context: {rain}\nQuestion: Why?", "output.value": "So."}),
+    ]
+    spans = [
+        {
+            "traceId": place * 32, "spanId": place * 16, "name": "step",
+            "startTimeUnixNano": str(began * 10**8), "endTimeUnixNano": str((began + 1) * 10**8),
+            "attributes": [{"key": key, "value": {"stringValue": value}} for key, value in attributes.items()],
+        }
+        for place, began, attributes in made
+    ]  # fmt: skip
+    path = tmp_path / "spans.json"
+    path.write_text(json.dumps({"resourceSpans": [{"scopeSpans": [{"spans": spans}]}]}), "utf-8")
+
+    [row], _ = _run(path)
+
+    assert (row["question"], row["answer"], [one["text"] for one in row["contexts"]]) == ("Why?", "So.", [rain])
 
 
 def _nested(depth):
