@@ -135,7 +135,9 @@ class _Filled(ast.NodeTransformer):
 
     def visit_Call(self, node):
         self.generic_visit(node)
-        if any(map(_is_dots, node.args)):
+        if isinstance(node.func, ast.Attribute):
+            node.args = [ast.Constant("Why?") if _is_dots(one) else one for one in node.args]
+        elif any(map(_is_dots, node.args)):
             return node.func if node.func.id != "RagMeter" else ast.Call(node.func, [], [])
         for one in node.keywords:
             if _is_dots(one.value):
