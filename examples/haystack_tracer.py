@@ -27,9 +27,9 @@ from ragmeter.adapters import check_meter
 from ragmeter.adapters.reading.answer import choose_answer, heard, strings_in
 from ragmeter.adapters.reading.contexts import shown_documents
 from ragmeter.adapters.reading.prompt_documents import asked_in
+from ragmeter.adapters.reading.request_texts import question_in
 from ragmeter.adapters.reading.stages import SeenStage, SharedContexts, to_stages
 from ragmeter.adapters.reading.step import Message, Step
-from ragmeter.adapters.reading.values import question_in
 from ragmeter.exporters.protocol import RagRun, Retrieval
 from ragmeter.metrics import RagSample
 from ragmeter.metrics.sample import SampleStatus
