@@ -250,6 +250,15 @@ class CountsUnsampled(Protocol):
 
 
 @runtime_checkable
+class FollowsSpans(Protocol):
+    """An exporter of spans that writes where the judged ones are, if it is given nothing else."""
+
+    def follow_spans(self, provider: Any) -> None:
+        """Take the tracer provider whose spans are judged."""
+        ...
+
+
+@runtime_checkable
 class ObservesMeter(Protocol):
     """An exporter that also publishes the meter's own counters."""
 

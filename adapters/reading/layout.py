@@ -170,7 +170,7 @@ def pieces_of(text: str, separator: str | None = None) -> Iterator[Document]:
     if heads := heads or _titles_in(text) or _metadata_in(text):
         ends = [*(head.start() for head in heads[1:]), len(text)]
         parts = [text[head.end() : end] for head, end in zip(heads, ends, strict=True)]
-        named = [] if heads[0][0].endswith("\n") else _named(parts)
+        named = [] if heads[0][0].endswith("\n") else _named_parts(parts)
         named = named or [(head["label"] or "", part) for head, part in zip(heads, parts, strict=True)]
         for name, part in named:
             inner = part.strip(" \t\n-=━═:")
@@ -265,12 +265,12 @@ def _parts_between(rule: re.Pattern[str], places: list[re.Match[str]], text: str
         if len(heads) < len(parts):
             return map(_labelled, parts)
         parts = [part[head.end() :] for part, head in zip(parts, heads, strict=True)]
-    if named := _named(parts):
+    if named := _named_parts(parts):
         return (Document(body.strip(), id_of(name)) for name, body in named)
     return map(_labelled, parts)
 
 
-def _named(parts: Iterable[str]) -> list[tuple[str, str]]:
+def _named_parts(parts: Iterable[str]) -> list[tuple[str, str]]:
     """Return name and text of passages whose mark is followed by a name in its line, or nothing."""
     named = [part.partition("\n") for part in parts]
     lines = [(name.strip(" \t:："), body.strip(" \t")) for name, _, body in named]

@@ -29,7 +29,7 @@ META = re.compile(
 )
 """Lines of metadata above a passage."""
 _LABEL_NAME = re.compile(rf"\A(?:{PASSAGE}|file|url|title|id)\b[^:：\n]{{0,20}}[:：][ \t]*", re.IGNORECASE)
-SCORED = re.compile(rf"(?:{SCORE})[ \t:=：]*-?[\d.,%]+|[\d:.,/ T-]+", re.IGNORECASE)
+_SCORED = re.compile(rf"(?:{SCORE})[ \t:=：]*-?[\d.,%]+|[\d:.,/ T-]+", re.IGNORECASE)
 _ORDINAL = re.compile(rf"(?:(?:{PASSAGE}|\w{{1,20}}[ \t#№]) *)?[#№]?\d{{1,3}}", re.IGNORECASE)
 _NAMES_CONTEXT = re.compile(CONTEXT_INFLECTED + r"\.\Z", re.IGNORECASE)
 _TABLE = re.compile(
@@ -132,6 +132,6 @@ def id_of(label: str) -> str | None:
     """Return the name in a label; None for a count or score, as "Document 1 | score: .8"."""
     for part in re.split(r" ?[|·] ?", label.strip(" \t[]【】")):
         name = _LABEL_NAME.sub("", part, count=1).strip()
-        if name and not _ORDINAL.fullmatch(name) and not SCORED.fullmatch(name):
+        if name and not _ORDINAL.fullmatch(name) and not _SCORED.fullmatch(name):
             return name
     return None

@@ -26,6 +26,7 @@ from ragmeter.exporters.protocol import (
     CarriesRequests,
     CountsUnsampled,
     Exporter,
+    FollowsSpans,
     HoldsRuns,
     MayLackDestination,
     MeasuresEveryRequest,
@@ -387,10 +388,9 @@ class ExportQueues:
 
     def follow_spans(self, provider: object) -> None:
         """Notify the exporters that write spans of the provider whose spans are judged."""
-        for one in self._uncertain:
-            follow = getattr(one, "follow_spans", None)
-            if callable(follow):
-                follow(provider)
+        for queue in self._queues:
+            if isinstance(queue.exporter, FollowsSpans):
+                queue.exporter.follow_spans(provider)
 
     def put(self, result: ScoredRun, size_bytes: int) -> None:
         """Queue a result for every exporter. Never blocks."""

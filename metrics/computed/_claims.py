@@ -136,17 +136,16 @@ def _claims(question: str, answer: str, texts: Sequence[str]) -> Claims:
     each = [find_terms(context, looked_for) for context in contexts]
     there = together(each)
     unsupported = [len(one) - found for one, found in zip(terms, credit_each(terms, there), strict=True)]
-    lacking = [
-        absent_runs(one, there)[0] if missing else [] for one, missing in zip(terms, unsupported, strict=True)
+    runs = [
+        absent_runs(one, there) if missing else ([], 0) for one, missing in zip(terms, unsupported, strict=True)
     ]
+    lacking = [absent for absent, _ in runs]
     asked = analyse(question)
     absent, restated = absent_facts(texts, terms, lacking, contexts, asked, said.memoize(fenced_code))
-    longest = 0
     for at, again in enumerate(restated):
-        known = there._replace(words=there.words.union(again))
-        invented, run = absent_runs(terms[at], known) if lacking[at] else ([], 0)
-        unsupported[at] -= len(lacking[at]) - len(invented)
-        longest = max(longest, run)
+        if again and lacking[at]:
+            runs[at] = absent_runs(terms[at], there._replace(words=there.words.union(again)))
+            unsupported[at] -= len(lacking[at]) - len(runs[at][0])
     facts = [
         Absent(fact, nearest_sentence(fact, texts[fact.sentence], terms[fact.sentence], contexts, each))
         for fact in absent
@@ -160,7 +159,7 @@ def _claims(question: str, answer: str, texts: Sequence[str]) -> Claims:
         each,
         there,
         unsupported,
-        longest,
+        max((run for _, run in runs), default=0),
         [one for one in facts if one.fact.is_number or one.instead],
         denials(texts, terms, lacking, contexts),
     )

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 from .analysis import Analysis
-from .conversions import by_unit, joined
+from .conversions import by_unit, compounds_of
 from .number_words import spelled_amounts
 from .quantities import Quantity, quantities
 from .tokens import normalise
@@ -13,6 +13,9 @@ from .tokens import normalise
 _DASHES = str.maketrans(dict.fromkeys("‑–‐‒−—", "-"))
 _SPACES = re.compile(r"\s\s*")
 _DEGREE = re.compile(r"(?<=[0-9])\s?º")
+_JOINING = len(" and ")
+LOOSE = frozenset(("", "ordinal", "decade", "century", "year", "bc"))
+"""Units that add nothing to the number itself."""
 
 
 def flat(text: str) -> str:
@@ -47,21 +50,16 @@ def amounts_in(text: str) -> Sequence[tuple[str, str]]:
     """Return all numbers of a text, each with its unit, and amounts in two units also as one."""
     read = quantities(flat(text))
     every = [value_and_unit(key) for one in read for key in one.keys]
-    return every + [pair for _, _, pairs in wholes(read) for pair in pairs]
+    return every + [pair for _, _, pairs in compounds(read) for pair in pairs]
 
 
-def wholes(read: Sequence[Quantity]) -> Iterator[tuple[int, int, list[tuple[str, str]]]]:
+def compounds(read: Sequence[Quantity]) -> Iterator[tuple[int, int, list[tuple[str, str]]]]:
     """Yield start, end, and values with units of amounts in two units: 2 hours and 40 minutes."""
     for one, other in pairwise(read):
         if 0 <= other.start - one.end <= _JOINING:
-            pairs = joined(map(value_and_unit, one.keys), map(value_and_unit, other.keys))
+            pairs = compounds_of(map(value_and_unit, one.keys), map(value_and_unit, other.keys))
             if pairs:
                 yield one.start, other.end, pairs
-
-
-_JOINING = len(" and ")
-LOOSE = frozenset(("", "ordinal", "decade", "century", "year", "bc"))
-"""Units that add nothing to the number itself."""
 
 
 def spelled_quantities(said: str) -> list[Quantity]:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import starmap
 
 from .dates import date_keys, date_spans, month_number
-from .number_words import spelled_places
+from .number_words import BESIDE, spelled_places
 from .quantities import Quantity, quantities
 from .word_lists import read_pattern
 
@@ -31,8 +31,6 @@ _BEFORE_MONTH = read_pattern("contraries.before_month")
 _DAY_AFTER = re.compile(r"\.? \d")
 _ANY_MONTH = read_pattern("contraries.any_month")
 _MONTHS_APART = read_pattern("contraries.months_apart")
-_BESIDE = 24
-"""Characters beside a number that may contain words about it."""
 _HAN_MONTHS = "一 二 三 四 五 六 七 八 九 十 十一 十二".split()
 
 
@@ -78,7 +76,7 @@ def _bare(keys: Iterable[str]) -> frozenset[str]:
 
 def _sign(text: str, one: Quantity) -> str | None:
     """Return the sign of a temperature; None: it has none, or is a difference."""
-    before, after = text[max(0, one.start - _BESIDE) : one.start], text[one.end : one.end + _BESIDE]
+    before, after = text[max(0, one.start - BESIDE) : one.start], text[one.end : one.end + BESIDE]
     if not any(key.endswith(("|°", "|°c", "|°f")) for key in one.keys):
         return None
     if _CHANGES.search(before):
@@ -93,7 +91,7 @@ def _era(text: str, one: Quantity) -> str | None:
     """Return the era of a year or century where it is named."""
     if any(key.endswith("|bc") for key in one.keys) or text.startswith("公元前", one.start):
         return "bc"
-    found = _ERA_AFTER.match(text, one.end) or _ERA_BEFORE.search(text[max(0, one.start - _BESIDE) : one.start])
+    found = _ERA_AFTER.match(text, one.end) or _ERA_BEFORE.search(text[max(0, one.start - BESIDE) : one.start])
     return found and found.lastgroup
 
 
@@ -116,7 +114,7 @@ def _is_month(text: str, found: re.Match[str]) -> bool:
     start, end = found.span()
     return (
         found["english"] is None
-        or _BEFORE_MONTH.search(text[max(0, start - _BESIDE) : start]) is not None
+        or _BEFORE_MONTH.search(text[max(0, start - BESIDE) : start]) is not None
         or _DAY_AFTER.match(text, end) is not None
     )
 

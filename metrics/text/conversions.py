@@ -35,7 +35,7 @@ def same_amounts(value: str, unit: str) -> Iterator[tuple[str, str]]:
                 yield f"{float(value) * sizes[unit] / size:.10g}", other
 
 
-def joined(some: Iterable[tuple[str, str]], others: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
+def compounds_of(some: Iterable[tuple[str, str]], others: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
     """Return an amount followed by one in a smaller unit as one: 2 hours and 40 minutes are 160 minutes."""
     others = list(others)
     return [

@@ -2,8 +2,8 @@
 
 `_claims` calls this for the metrics of support. Only facts that a person can check in a second count: a
 number with its unit, a date, a name in the middle of a sentence. No conflict are numbers that only enumerate
-(`framing`), that the question has, that are written as words on either side, or that round or plainly add up
-the chunks' numbers: a false alarm costs more trust than a missed number.
+(`framing`), that the question has, that are words unless the chunks have another amount in the same unit, or
+that round or plainly add up the chunks' numbers: a false alarm costs more trust than a missed number.
 """
 
 import re
@@ -11,13 +11,13 @@ from collections.abc import Iterator, Sequence
 from functools import cache
 from typing import NamedTuple
 
-from .amounts import LOOSE, flat, is_range, spelled_quantities, value_and_unit, wholes
+from .amounts import LOOSE, compounds, flat, is_range, spelled_quantities, value_and_unit
 from .analysis import Analysis
 from .contraries import is_contrary, may_be_contrary, may_state_month, stated_months
 from .conversions import agree, by_unit
 from .designations import absent_designations
-from .given_numbers import BESIDE, CENTURY, MOST_NUMBERS, NUMBER, GivenNumbers
-from .number_words import number_stems
+from .given_numbers import CENTURY, MOST_NUMBERS, NUMBER, GivenNumbers
+from .number_words import BESIDE, number_stems
 from .numerals import HAN_NUMERALS
 from .quantities import Quantity, quantities
 from .stems import CONTENT
@@ -78,7 +78,7 @@ def absent_facts(
     """
     found: list[Fact] = []
     restated: list[list[str]] = [[] for _ in texts]
-    given: GivenNumbers | None = None
+    given = GivenNumbers(contexts, question)
     whole = "\n".join(texts)
     has_months, reversible = may_state_month(whole), may_be_contrary(whole.lower())
     few = [_OTHERWISE * len(terms) for terms in claiming]
@@ -92,7 +92,6 @@ def absent_facts(
             continue
         in_words = any(map(_may_be_amount, terms))
         if has_number or in_words:
-            given = given or GivenNumbers(contexts, question)
             low = given.low
             with_units = _with_units(text.lower())
             if (
@@ -108,7 +107,6 @@ def absent_facts(
                 found += [Fact(at, one, CODE, is_number=True) for one in absent_designations(text, low)]
         months: list[Fact] = []
         if dated:
-            given = given or GivenNumbers(contexts, question)
             months = [
                 Fact(at, month, MONTH, is_number=False)
                 for month, number in stated_months(text)
@@ -116,7 +114,6 @@ def absent_facts(
             ]
             found += months
         if terms and not months and len(terms) <= few[at] and not text[1:].islower():
-            given = given or GivenNumbers(contexts, question)
             found += _absent_names(at, text, frozenset(terms), given)
     return found, restated
 
@@ -125,12 +122,12 @@ def _may_be_amount(term: str) -> bool:
     """Return whether a term may be of a number in words, or of a unit."""
     if has_han(term):
         return term[0] in _HAN_AMOUNTS or (term[0] in HAN_NUMERALS and term[-1] in HAN_NUMERALS)
-    return term in number_stems() or term in _unit_stems()
+    return term in _amount_stems()
 
 
 @cache
-def _unit_stems() -> frozenset[str | None]:
-    return frozenset(map(CONTENT.__getitem__, UNIT_WORDS))
+def _amount_stems() -> frozenset[str | None]:
+    return number_stems().union(map(CONTENT.__getitem__, UNIT_WORDS))
 
 
 def _with_units(text: str) -> Iterator[str]:
@@ -175,7 +172,7 @@ def _absent_numbers(
     read = [*quantities(said), *spelled_quantities(said)]
     every = sorted(read, key=lambda one: (one.start, one.start - one.end))
     passed = given.long_numbers(said)
-    passed += [(start, end) for start, end, pairs in wholes(every) if given.has_amount(pairs)]
+    passed += [(start, end) for start, end, pairs in compounds(every) if given.has_amount(pairs)]
     for one in every[:MOST_NUMBERS]:
         if one.start < last or is_range(one.keys) or _MALFORMED.search(said[one.start : one.end + 4]):
             continue

@@ -13,7 +13,7 @@ from .contraries import has_month
 from .conversions import agree, same_amounts
 from .dates import date_keys, date_spans
 from .derivations import is_sum, rounds
-from .number_words import small_value, spelled_values, spells, spells_amount
+from .number_words import BESIDE, small_value, spelled_values, spells, spells_amount
 from .numerals import HAN_DIGITS, decimal, roman_value
 from .quantities import ROMAN_CENTURY, has_worded_numbers, quantities
 from .times import may_have_times
@@ -57,6 +57,9 @@ CENTURY = re.compile(r"centur|век|столет|\bвв?\.|世纪")
 _SHORT = 2
 _NEAR_NUMBER = frozenset(read_entries("units")) - {"%", "‰", "pp", "year"}
 """Units that stand near a number as a word: "four tablets" are no 4 hours."""
+_MONEY = frozenset("$ € £ jpy cny ₽ ₹ ₩ chf".split())
+_DEGREES = frozenset(("°", "°c", "°f"))
+_BETWEEN_THINGS = re.compile(r",? (?:and|or|и|или) |[,;、和及]+ ?")
 
 
 def _figures(known: Analysis) -> frozenset[str]:
@@ -106,13 +109,6 @@ def _number_pairs(known: Analysis) -> list[tuple[float, float]]:
         found += permutations(there[:_MOST_PAIRED], 2)
         found += [(small_value(one), small_value(other)) for one, other in _SHARE.findall(normalise(sentence))]
     return found
-
-
-_BETWEEN_THINGS = re.compile(r",? (?:and|or|и|или) |[,;、和及]+ ?")
-_MONEY = frozenset("$ € £ jpy cny ₽ ₹ ₩ chf".split())
-_DEGREES = frozenset(("°", "°c", "°f"))
-BESIDE = 24
-"""Characters around a number that may contain its unit."""
 
 
 class GivenNumbers:
@@ -203,6 +199,8 @@ class GivenNumbers:
 
     @lazy_attribute
     def _spelled_amounts(self) -> frozenset[tuple[str, str]]:
+        if not self._spelled:
+            return frozenset()
         found = chain.from_iterable(map(spelled_quantities, self.flat))
         return frozenset([value_and_unit(key) for one in found for key in one.keys])
 

@@ -2,7 +2,7 @@
 
 `_claims` calls this. Only the plain case counts, in English, Russian and Chinese: one clause has every word
 of the other and exactly one of the two has a negation. A word and its opposite (allowed, prohibited) are one
-word and a negation. Any restriction (another clause, another word) makes it no conflict.
+word and a negation. Any restriction (another clause, word or limit) makes it no conflict.
 """
 
 import re

@@ -22,8 +22,8 @@ _VALUES = list(map(float, _PARTS))
 _LEAST_SCALE = 1000.0
 _UNITS = read_entries("units")
 _NO_LETTERS = re.compile(r"\W+")
-_NEAR = 24
-"""Characters after a number that may be its unit."""
+BESIDE = 24
+"""Characters beside a number that may contain its unit, or words about it."""
 _FEW = 4
 """Parts of them, the first often empty, that may be it: four to six hours; four tablets in 24 hours is none."""
 _EXACT = frozenset(form for forms in _PARTS.values() for form in forms if form.isalpha())
@@ -65,7 +65,7 @@ def spells_amount(text: str, value: str, units: frozenset[str]) -> bool:
     spelled = {spelling for unit in units for spelling in _UNITS[unit]}
     begun = tuple({spelling[:3] for spelling in spelled if len(spelling) > 2})
     for start, end in spelled_places(text, value):
-        near = _NO_LETTERS.split(text[end : end + _NEAR])[:_FEW]
+        near = _NO_LETTERS.split(text[end : end + BESIDE])[:_FEW]
         bare = _run_pattern()[0].fullmatch(text, start, end) is not None
         if not bare or any(word in spelled or word.startswith(begun) for word in near):
             return True
@@ -114,7 +114,6 @@ def spelled_amounts(text: str) -> list[tuple[int, int, int, str]]:
     return found
 
 
-@cache
 def number_stems() -> frozenset[str | None]:
     """Return the terms of words for numbers: a text without any has no `spelled_amounts`."""
     words = filter(str.isalpha, chain.from_iterable(_WORDS.values()))

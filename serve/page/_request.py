@@ -90,9 +90,7 @@ def _line(score: ScoreView) -> RequestScore:
 
     return RequestScore(
         stored=score,
-        group="rest"
-        if score.direction not in ("higher", "lower")
-        else ("support" if score.target == "answer" else "retrieval"),
+        group=_group_of(score),
         direction=direction(score.direction),
         text="" if score.value is None else _written(score.value, score),
         bounds=None if score.lower is None or score.upper is None else written((score.lower, score.upper)),
@@ -109,6 +107,12 @@ def _line(score: ScoreView) -> RequestScore:
         ),
         items_left_out=score.items_left_out + max(0, len(score.items) - MOST_ITEMS),
     )
+
+
+def _group_of(score: ScoreView) -> str:
+    if score.direction not in ("higher", "lower"):
+        return "rest"
+    return "support" if score.target == "answer" else "retrieval"
 
 
 def _written(value: float, score: ScoreView) -> str:

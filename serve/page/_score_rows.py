@@ -61,48 +61,6 @@ def score_rows(
 
     `others` are trends of the segment at fault, by service, score and measurement.
     """
-
-    def line(score: ScoreSummary) -> ScoreRow:
-        estimate, fell = score.estimate, (score.service, score.name) in fallen
-        known = score.statuses.get("ok", 0) + score.statuses.get("partial", 0)
-        lacking = [(one, n) for one, n in score.statuses.items() if one != "ok" and n]
-        mean, interval, drawing = "–", "", None
-        if estimate is not None and known:
-            middle, lower, upper = on_scale(estimate, score.range)
-            mean, interval = number(middle), f"{number(lower)} – {number(upper)}"
-            if estimate.has_few_conversations:
-                interval += f", {words('few_conversations', n=estimate.n_conversations)}"
-            value = (lower + upper) / 2 if middle is None else middle
-            scale = Scale(
-                value,
-                lower,
-                upper,
-                score.usual,
-                direction(score.direction),
-                *ends_of(score.range),
-                coloured=fell,
-            )
-            drawing = scale.svg()
-        return ScoreRow(
-            score=score,
-            by=_measured_by(score, overview),
-            direction=direction(score.direction),
-            usual="" if score.usual is None else f"{number(score.usual[0])} – {number(score.usual[1])}",
-            mean=mean,
-            interval=interval,
-            drawing=drawing,
-            n=known,
-            statuses=tuple(sorted(lacking, key=lambda one: (-one[1], one[0]))),
-            trend=_trend(
-                score,
-                overview,
-                others.get((score.service, score.name, score.measurement), ()),
-                change_ms,
-                words,
-            ),
-            fell=fell,
-        )
-
     services = list(overview.services)
     order = sorted(
         overview.measured,
@@ -111,7 +69,7 @@ def score_rows(
             one.direction == "none", one.target != "retrieval", one.name,
         ),
     )  # fmt: skip
-    return [line(one) for one in order]
+    return [_score_row(one, overview, fallen, others, change_ms, words) for one in order]
 
 
 def _measured_by(score: ScoreSummary, overview: Overview) -> str:
@@ -125,6 +83,45 @@ def _measured_by(score: ScoreSummary, overview: Overview) -> str:
         if len({getattr(one, name) for one in alike}) > 1
     ]
     return " · ".join(parts)
+
+
+def _score_row(
+    score: ScoreSummary,
+    overview: Overview,
+    fallen: Fallen,
+    others: Mapping[tuple[str, str, str], Sequence[StoredPoint]],
+    change_ms: int | None,
+    words: Words,
+) -> ScoreRow:
+    estimate, fell = score.estimate, (score.service, score.name) in fallen
+    known = score.statuses.get("ok", 0) + score.statuses.get("partial", 0)
+    lacking = [(one, n) for one, n in score.statuses.items() if one != "ok" and n]
+    mean, interval, drawing = "–", "", None
+    if estimate is not None and known:
+        middle, lower, upper = on_scale(estimate, score.range)
+        mean, interval = number(middle), f"{number(lower)} – {number(upper)}"
+        if estimate.has_few_conversations:
+            interval += f", {words('few_conversations', n=estimate.n_conversations)}"
+        value = (lower + upper) / 2 if middle is None else middle
+        scale = Scale(
+            value, lower, upper, score.usual, direction(score.direction), *ends_of(score.range), coloured=fell
+        )
+        drawing = scale.svg()
+    return ScoreRow(
+        score=score,
+        by=_measured_by(score, overview),
+        direction=direction(score.direction),
+        usual="" if score.usual is None else f"{number(score.usual[0])} – {number(score.usual[1])}",
+        mean=mean,
+        interval=interval,
+        drawing=drawing,
+        n=known,
+        statuses=tuple(sorted(lacking, key=lambda one: (-one[1], one[0]))),
+        trend=_trend(
+            score, overview, others.get((score.service, score.name, score.measurement), ()), change_ms, words
+        ),
+        fell=fell,
+    )
 
 
 def _trend(

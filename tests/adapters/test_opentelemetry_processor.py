@@ -415,7 +415,7 @@ def test_what_was_attached_last_still_sends_its_scores_at_shutdown(kind):
 
 
 def test_a_program_that_ends_at_once_sends_its_scores_through_a_provider_that_hides_its_processors():
-    """The provider's own exit handler ends them in an order that nobody can change."""
+    """The provider's own exit handler ends its processors in the order in which they were added."""
     code = """
         from test_opentelemetry_processor import *
         from test_opentelemetry_processor import _Hiding, _Traced
