@@ -29,6 +29,9 @@ for _meaning, _words in read_entries("opposites").items():
     _at = _words.index("|")
     _MEANING.update(dict.fromkeys([_meaning, *_words[:_at]], _meaning))
     _DENYING.update(dict.fromkeys(_words[_at + 1 :], _meaning))
+_OPPOSING = tuple(one for one in _DENYING if not any(other in one for other in _DENYING if other != one))
+_OPPOSING_ASCII = tuple(filter(str.isascii, _OPPOSING))
+"""Every text with one of `_DENYING` has one of these."""
 _HAN_WORDS = sorted((word for word in (*_DENYING, *_MEANING) if has_han(word)), key=len, reverse=True)
 _WORD = re.compile(f"(?i){'|'.join(_HAN_WORDS)}|[a-zа-я]{{4,}}")
 _LIMITS = read_pattern("negation.limits")
@@ -69,21 +72,24 @@ def denials(
         lacking: The terms of each sentence that no chunk has.
         contexts: The chunks.
     """
-    opposed = not _opposite_terms().isdisjoint(chain.from_iterable(claiming)) or any(
-        has_han(text) and any(map(text.__contains__, _HAN_WORDS)) for text in texts
+    whole = "\n".join(texts)
+    opposed = not _opposite_terms().isdisjoint(chain.from_iterable(claiming)) or (
+        has_han(whole) and any(map(whole.__contains__, _HAN_WORDS))
     )
     may_deny = _may_deny_or_oppose if opposed else _may_deny
-    denied_there = [may_deny(context.text) for context in contexts]
+    # Few chunks have an opposite: the sentences of others are searched for a negation alone.
+    may_deny_there = [may_deny if opposed and _opposes(one.text) else _may_deny for one in contexts]
+    denied_there = [check(one.text) for check, one in zip(may_deny_there, contexts, strict=True)]
     if not (any(map(may_deny, texts)) or any(denied_there)):
         return []
     found: list[Denial] = []
     clauses_in = cache(_clauses)  # sentences of chunks are compared with many clauses
     denying = [
         line
-        for context, denied in zip(contexts, denied_there, strict=True)
+        for context, denied, check in zip(contexts, denied_there, may_deny_there, strict=True)
         if denied
         for said, line in zip(context.sentences, context.memoize(sentence_lines), strict=True)
-        if may_deny(said)
+        if check(said)
     ]
     for at, (sentence, terms, missing) in enumerate(zip(texts, claiming, lacking, strict=True)):
         denies = may_deny(sentence)
@@ -104,7 +110,7 @@ def denials(
                 (own.denied, place, said)
                 for place, context in enumerate(contexts)
                 if denies or denied_there[place]
-                for own, said in _like(clause, context, clauses_in, None if denies else may_deny)
+                for own, said in _like(clause, context, clauses_in, None if denies else may_deny_there[place])
             ]
             opposite = [side for side in sides if side[0] != clause.denied]
             if opposite and not _is_stated(clause, contexts, clauses_in):
@@ -127,8 +133,14 @@ def _may_deny(text: str) -> bool:
 
 
 def _may_deny_or_oppose(text: str) -> bool:
-    low = text.lower().replace("ё", "е")
-    return _may_deny(text) or any(map(low.__contains__, _DENYING))
+    return _may_deny(text) or _opposes(text)
+
+
+def _opposes(text: str) -> bool:
+    low = text.lower()
+    if text.isascii():
+        return any(map(low.__contains__, _OPPOSING_ASCII))
+    return any(map(low.replace("ё", "е").__contains__, _OPPOSING))
 
 
 @cache
@@ -200,7 +212,7 @@ def _like(
 def _sentences_with(terms: frozenset[str], context: Analysis) -> Iterator[str]:
     """Return the sentences of a chunk that have all these terms, but for those with an opposite."""
     terms -= _opposite_terms()
-    letters = frozenset(filter(is_han, "".join(terms))) if context.has_han else ()
+    letters = [*filter(is_han, frozenset("".join(terms)))] if context.has_han else ()
     if letters:
         lines = context.memoize(sentence_lines)
         for sentence, line in zip(context.sentences, lines, strict=True):
